@@ -1,0 +1,1 @@
+"""What any service needs to run, and nothing about tickets."""

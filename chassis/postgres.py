@@ -1,0 +1,93 @@
+"""Connections to Postgres: bounded waits, bounded retries, and no commit under a caller's cancellation."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import asyncpg
+from prometheus_client import Histogram
+
+from chassis.errors import Contended, Unavailable
+
+T = TypeVar("T")
+
+MAX_TRIES = 3  # the first, and at most two more: a deadlock's loser always wins sooner or later, others wait meanwhile
+POOL_WAIT_SECONDS = (
+    2.0  # longer than any healthy wait, shorter than a caller's patience: a paused standby fills the pool
+)
+POOL_WAIT = Histogram("rowlock_pool_wait_seconds", "Wait for a pooled connection", ["pool"])
+
+_background: set[asyncio.Task[Any]] = set()
+
+
+async def open_pool(
+    dsn: str, *, name: str, min_size: int = 2, max_size: int = 10, expect: Mapping[str, str] | None = None
+) -> asyncpg.Pool:
+    """A pool that is checked before it is used: `expect` are settings that the role must have in this database.
+
+    Raises RuntimeError, naming what is wrong, if a setting differs: migrations set them by ALTER ROLE.
+    """
+    pool = await asyncpg.create_pool(
+        dsn, min_size=min_size, max_size=max_size, server_settings={"application_name": name}, command_timeout=60
+    )
+    for setting, wanted in (expect or {}).items():
+        found = await pool.fetchval("SELECT current_setting($1)", setting)
+        if found != wanted:
+            await pool.close()
+            raise RuntimeError(f"{name}: {setting} is {found!r} in this database, not {wanted!r}: run the migrations")
+    return pool
+
+
+@asynccontextmanager
+async def acquire(pool: asyncpg.Pool, name: str = "") -> AsyncIterator[asyncpg.Connection]:
+    """A connection, within POOL_WAIT_SECONDS; refused as UNAVAILABLE after that, or when the database is away."""
+    with POOL_WAIT.labels(name).time():
+        try:
+            connection = await pool.acquire(timeout=POOL_WAIT_SECONDS)
+        except (TimeoutError, OSError, asyncpg.PostgresConnectionError, asyncpg.CannotConnectNowError) as error:
+            raise Unavailable("The database did not answer in time; try again with the same key.") from error
+    try:
+        yield connection
+    finally:
+        await pool.release(connection)
+
+
+async def with_retries(work: Callable[[], Awaitable[T]]) -> T:
+    """Runs a whole transaction, again from the top after a deadlock or a serialisation failure; then CONTENDED.
+
+    Such a failure wrote nothing, so running again is safe.
+    """
+    for tried in range(1, MAX_TRIES + 1):
+        try:
+            return await work()
+        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.LockNotAvailableError):
+            if tried == MAX_TRIES:
+                break
+            await asyncio.sleep(random.uniform(0.002, 0.01) * tried)
+    raise Contended("Others were in the way each time and nothing was decided; try again.")
+
+
+async def finish(work: Coroutine[Any, Any, T]) -> T:
+    """Runs to the end even if the caller goes away: a commit that is cut while it waits for the standby would be
+    visible without being replicated. The departed caller gets no answer, which means unknown, and asks again."""
+    task = asyncio.create_task(work)
+    _background.add(task)
+    task.add_done_callback(_background.discard)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.add_done_callback(_retrieve)
+        raise
+
+
+async def finished() -> None:
+    """Waits for all work that outlived its caller; the last thing before the pools close."""
+    while _background:
+        await asyncio.wait(set(_background))
+
+
+def _retrieve(task: "asyncio.Task[Any]") -> None:
+    if not task.cancelled():
+        task.exception()  # nobody is left to hear of it; the next call with the key finds out what stands

@@ -1,0 +1,180 @@
+"""A gRPC server as every service runs it: one interceptor for errors, metrics, spans and deadlines; health; drain."""
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+import grpc
+import structlog
+import uvloop
+from google.protobuf.descriptor import ServiceDescriptor
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from opentelemetry import propagate, trace
+
+from chassis.errors import Refusal, status_of
+from chassis.postgres import finished
+from chassis.settings import ServiceSettings
+from chassis.telemetry import CALL_SECONDS
+from chassis.workers import Worker
+
+LARGEST_MESSAGE_BYTES = 32 * 1024 * 1024  # an inventory of 200,000 seats is about 8 MB
+
+Handler = Any  # grpc.RpcMethodHandler, whose stub is generic and whose class is not
+
+log = structlog.get_logger()
+tracer = trace.get_tracer("rowlock")
+
+
+class Server:
+    """Wiring of a service: `add` its servicers, then `run`, or `start` and `stop` in tests."""
+
+    def __init__(self, settings: ServiceSettings, name: str) -> None:
+        self.settings, self.name, self.port = settings, name, 0
+        self.names: list[str] = []
+        self.health = health.aio.HealthServicer()  # type: ignore[attr-defined]
+        self.grpc = grpc.aio.server(
+            interceptors=[CallInterceptor(settings.default_deadline_seconds)],
+            maximum_concurrent_rpcs=settings.concurrent_calls,
+            options=[
+                ("grpc.max_receive_message_length", LARGEST_MESSAGE_BYTES),
+                ("grpc.max_send_message_length", LARGEST_MESSAGE_BYTES),
+                ("grpc.so_reuseport", 0),  # a second process on a busy port must fail, not share it in silence
+            ],
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self.health, self.grpc)
+
+    def add(self, service: ServiceDescriptor, register: Callable[[Any, Any], None], servicer: Any) -> None:
+        """`server.add(pb2.DESCRIPTOR.services_by_name["XService"], pb2_grpc.add_XServiceServicer_to_server, x)`."""
+        register(servicer, self.grpc)
+        self.names.append(service.full_name)
+
+    async def start(self) -> int:
+        """Listens, and says healthy; the port."""
+        reflection.enable_server_reflection([*self.names, health.SERVICE_NAME, reflection.SERVICE_NAME], self.grpc)
+        self.port = self.grpc.add_insecure_port(self.settings.listen)
+        await self.grpc.start()
+        for name in ("", *self.names):
+            await self.health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        log.info("listening", service=self.name, port=self.port)
+        return self.port
+
+    async def stop(self) -> None:
+        """Says unhealthy, takes no new call, lets those under way finish within `drain_seconds`."""
+        await self.health.enter_graceful_shutdown()
+        await self.grpc.stop(self.settings.drain_seconds)
+        await finished()
+
+    async def run(
+        self, workers: Sequence[Worker] = (), others: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
+    ) -> None:
+        """Until SIGTERM or SIGINT. Workers, and `others` (listeners of another kind), run beside the server and are
+        cancelled after it has drained."""
+        ended = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        await self.start()
+        tasks = [asyncio.create_task(run()) for run in [*(worker.run for worker in workers), *others]]
+        for task in tasks:
+            task.add_done_callback(lambda _: ended.set())  # one that ends by itself ends the process: a defect
+        await ended.wait()
+        log.info("draining", service=self.name)
+        await self.stop()
+        for task in tasks:
+            task.cancel()
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result
+
+
+def run_main(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Runs a service's main on uvloop."""
+    uvloop.run(main())
+
+
+class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
+    """A wrapper around each handler, made once for each method: refusals become statuses, all else INTERNAL."""
+
+    def __init__(self, default_deadline_seconds: float) -> None:
+        self.deadline = default_deadline_seconds
+        self.wrapped: dict[str, Handler] = {}
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
+        details: grpc.HandlerCallDetails,
+    ) -> Handler:
+        method = details.method
+        if method not in self.wrapped:
+            handler = await continuation(details)
+            if handler is None or method.startswith("/grpc."):
+                return handler
+            self.wrapped[method] = self._wrap(method.rsplit("/", 1)[-1], handler)
+        return self.wrapped[method]
+
+    def _wrap(self, name: str, handler: Handler) -> Handler:
+        coders = {
+            "request_deserializer": handler.request_deserializer,
+            "response_serializer": handler.response_serializer,
+        }
+        if handler.unary_unary:
+            return grpc.unary_unary_rpc_method_handler(self._unary(name, handler.unary_unary), **coders)
+        if handler.unary_stream:
+            return grpc.unary_stream_rpc_method_handler(self._stream(name, handler.unary_stream), **coders)
+        raise TypeError(f"{name}: only unary requests are served")
+
+    def _unary(self, name: str, behaviour: Any) -> Any:
+        async def call(request: Any, context: Any) -> Any:
+            began, code = time.perf_counter(), "OK"
+            remote = propagate.extract(dict(context.invocation_metadata()))
+            with tracer.start_as_current_span(name, remote, kind=trace.SpanKind.SERVER, record_exception=False):
+                try:
+                    if context.time_remaining() is not None:
+                        return await behaviour(request, context)
+                    async with asyncio.timeout(self.deadline):
+                        return await behaviour(request, context)
+                except asyncio.CancelledError:
+                    code = "CANCELLED"
+                    raise
+                except Exception as error:
+                    code = await _refuse(name, context, error)
+                finally:
+                    CALL_SECONDS.labels(name, code).observe(time.perf_counter() - began)
+
+        return call
+
+    def _stream(self, name: str, behaviour: Any) -> Any:
+        async def call(request: Any, context: Any) -> Any:
+            began, code = time.perf_counter(), "OK"
+            try:
+                async for response in behaviour(request, context):
+                    yield response
+            except asyncio.CancelledError:
+                code = "CANCELLED"
+                raise
+            except Exception as error:
+                code = await _refuse(name, context, error)
+            finally:
+                CALL_SECONDS.labels(name, code).observe(time.perf_counter() - began)
+
+        return call
+
+
+async def _refuse(method: str, context: Any, error: Exception) -> str:
+    """Ends the call with the error's status; the status' name. What is not a refusal is withheld and logged."""
+    if isinstance(error, Refusal):
+        code, reason, message, metadata = error.code, error.reason, error.message, error.metadata
+    elif isinstance(error, TimeoutError):
+        code, reason = grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"
+        message, metadata = "No answer in time; try again with the same key.", {}
+    else:
+        log.exception("call failed", method=method)
+        code, reason = grpc.StatusCode.INTERNAL, "INTERNAL"
+        message, metadata = "Something went wrong on our side; try again with the same key.", {}
+    status = status_of(code, reason, message, metadata)
+    with contextlib.suppress(grpc.aio.AbortError):  # grpc has noted the status; the exception would only be logged
+        await context.abort(code, message, (("grpc-status-details-bin", status.SerializeToString()),))
+    return code.name

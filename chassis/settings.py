@@ -1,0 +1,49 @@
+"""Typed settings from the environment. A start that fails names everything that is wrong, not the first thing."""
+
+import sys
+from typing import Annotated, TypeVar
+
+from pydantic import Field, StringConstraints, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+Address = Annotated[str, StringConstraints(pattern=r"^[^\s:]+:\d{1,5}$")]
+"""`host:port`. Port 0 lets the system choose."""
+
+
+class ServiceSettings(BaseSettings):
+    """What every service reads. A service's own class sets `env_prefix` and adds fields, each with a description."""
+
+    model_config = SettingsConfigDict(env_ignore_empty=True, extra="ignore", frozen=True)
+
+    listen: Address = Field("127.0.0.1:0", description="where the gRPC server listens")
+    metrics_listen: Address = Field("127.0.0.1:0", description="where Prometheus scrapes; inside only")
+    log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="least level that is logged")
+    drain_seconds: float = Field(10, ge=0, le=300, description="how long calls under way may take after SIGTERM")
+    default_deadline_seconds: float = Field(
+        30, gt=0, le=600, description="longest time for a call whose caller set no deadline"
+    )
+    concurrent_calls: int = Field(
+        4000, ge=1, description="calls under way at once; one more is refused with RESOURCE_EXHAUSTED"
+    )
+
+
+SettingsT = TypeVar("SettingsT", bound=BaseSettings)
+
+
+def load_settings(settings: type[SettingsT]) -> SettingsT:
+    """The settings, or exit status 2 with a line on stderr for each variable that is missing or wrong.
+
+    Values are not shown: one of them may be a secret.
+    """
+    try:
+        return settings()
+    except ValidationError as error:
+        for fault in error.errors(include_input=False, include_url=False):
+            name = variable(settings, str(fault["loc"][0])) if fault["loc"] else "settings"
+            print(f"{name}: {fault['msg']}", file=sys.stderr)  # noqa: T201
+        raise SystemExit(2) from None
+
+
+def variable(settings: type[BaseSettings], field: str) -> str:
+    """The environment variable that sets a field."""
+    return f"{settings.model_config.get('env_prefix', '')}{field}".upper()

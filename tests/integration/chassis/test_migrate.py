@@ -1,0 +1,49 @@
+import asyncio
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from chassis.migrate import MigrationError, migrate
+from tests.support import databases
+
+
+@pytest.fixture
+async def empty(postgres: str):
+    connection = await asyncpg.connect(postgres)
+    await connection.execute("CREATE DATABASE migrated")
+    await connection.close()
+    dsn = databases.at(postgres, database="migrated")
+    yield dsn
+    await databases.drop(postgres, dsn)
+
+
+def write(directory: Path, name: str, sql: str) -> Path:
+    migrations = directory / "tried" / "migrations"
+    migrations.mkdir(parents=True, exist_ok=True)
+    (migrations / name).write_text(sql)
+    return migrations
+
+
+async def test_migrate_applies_once_also_from_many_processes(empty: str, tmp_path: Path) -> None:
+    directory = write(tmp_path, "0001_a.sql", "CREATE TABLE a (n int); INSERT INTO a VALUES (1)")
+    applied = await asyncio.gather(*(migrate(empty, [directory]) for _ in range(5)))
+    assert sorted(applied) == [[], [], [], [], ["tried/0001_a.sql"]]
+    write(tmp_path, "0002_b.sql", "INSERT INTO a VALUES (current_setting('rowlock.shard')::int)")
+    assert await migrate(empty, [directory], {"rowlock.shard": "7"}) == ["tried/0002_b.sql"]
+    connection = await asyncpg.connect(empty)
+    assert [row["n"] for row in await connection.fetch("SELECT n FROM a ORDER BY n")] == [1, 7]
+    await connection.close()
+
+
+async def test_migrate_refuses_a_changed_file_and_rolls_a_broken_one_back(empty: str, tmp_path: Path) -> None:
+    directory = write(tmp_path, "0001_a.sql", "CREATE TABLE a (n int)")
+    await migrate(empty, [directory])
+    write(tmp_path, "0002_b.sql", "CREATE TABLE b (n int); SELECT 1/0")
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        await migrate(empty, [directory])
+    write(tmp_path, "0002_b.sql", "CREATE TABLE b (n int)")
+    assert await migrate(empty, [directory]) == ["tried/0002_b.sql"]
+    write(tmp_path, "0001_a.sql", "CREATE TABLE a (n bigint)")
+    with pytest.raises(MigrationError, match="changed after it was applied"):
+        await migrate(empty, [directory])
