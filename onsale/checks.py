@@ -1,0 +1,168 @@
+"""After the sale: what fans were told, what the services say, and what the processor's ledger says must agree."""
+
+import asyncio
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import grpc
+from rowlock.booking.v1 import booking_pb2, booking_pb2_grpc
+from rowlock.catalog.v1 import catalog_pb2, catalog_pb2_grpc
+from rowlock.payments.v1 import payments_pb2, payments_pb2_grpc
+from rowlock.seatfeed.v1 import seatfeed_pb2, seatfeed_pb2_grpc
+from rowlock.waitingroom.v1 import waitingroom_pb2, waitingroom_pb2_grpc
+
+from onsale.fans import Seen
+from onsale.settings import Addresses
+from onsale.venue import Sale
+
+SETTLE_SECONDS = 60.0  # for charges under way and tickets to come; the slow bank takes three
+PENDING = booking_pb2.ORDER_STATE_PENDING_PAYMENT
+CONFIRMED = booking_pb2.ORDER_STATE_CONFIRMED
+PAGE = 1000
+
+ADMINS: dict[str, tuple[Any, Any]] = {
+    "catalog": (catalog_pb2_grpc.CatalogAdminServiceStub, catalog_pb2.CheckInvariantsRequest),
+    "booking": (booking_pb2_grpc.BookingAdminServiceStub, booking_pb2.CheckInvariantsRequest),
+    "payments": (payments_pb2_grpc.PaymentsAdminServiceStub, payments_pb2.CheckInvariantsRequest),
+    "waitingroom": (waitingroom_pb2_grpc.WaitingRoomAdminServiceStub, waitingroom_pb2.CheckInvariantsRequest),
+    "seatfeed": (seatfeed_pb2_grpc.SeatFeedAdminServiceStub, seatfeed_pb2.CheckInvariantsRequest),
+}
+
+
+@dataclass
+class Verdict:
+    """Empty lists everywhere are a good sale."""
+
+    double_sold: list[str] = field(default_factory=list)
+    double_charged: list[str] = field(default_factory=list)
+    lost_orders: list[str] = field(default_factory=list)
+    money_wrong: list[str] = field(default_factory=list)
+    invariants: list[tuple[str, str, int, str]] = field(default_factory=list)  # service, name, violations, words
+    answers_wrong: list[str] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
+    sold: int = 0
+    orders: Counter[str] = field(default_factory=Counter)
+    seats: dict[str, int] = field(default_factory=dict)
+
+    def broken(self) -> list[str]:
+        """Every broken promise, a line each."""
+        lines = [f"{service}: {words} ({n})" for service, _, n, words in self.invariants if n]
+        for kind in ("double_sold", "double_charged", "lost_orders", "money_wrong", "answers_wrong", "unfinished"):
+            lines += [f"{kind.replace('_', ' ')}: {each}" for each in getattr(self, kind)]
+        return lines
+
+
+async def judge(addresses: Addresses, sale: Sale, seen: Seen) -> Verdict:
+    """Waits until nothing is pending, then compares."""
+    verdict = Verdict(answers_wrong=list(seen.broken))
+    async with grpc.aio.insecure_channel(addresses.booking) as channel:
+        admin = booking_pb2_grpc.BookingAdminServiceStub(channel)
+        orders = await _settled_orders(admin, sale, verdict)
+        counted = await admin.CountSeats(booking_pb2.CountSeatsRequest(event_id=sale.event_id))
+    verdict.seats = {
+        name: getattr(counted, name) for name in ("available", "held", "pending_payment", "sold", "blocked")
+    }
+    verdict.sold = counted.sold
+    verdict.orders = Counter(booking_pb2.OrderState.Name(order.state) for order in orders)
+    _check_seats(orders, sale, verdict)
+    _check_fans(orders, seen, verdict)
+    _check_money(orders, await read_ledger(addresses.processor), verdict)
+    verdict.invariants = await check_invariants(addresses)
+    return verdict
+
+
+async def _settled_orders(admin: Any, sale: Sale, verdict: Verdict) -> list[booking_pb2.EventOrder]:
+    deadline = asyncio.get_running_loop().time() + SETTLE_SECONDS
+    while True:
+        orders = await list_orders(admin, sale.event_id)
+        waiting = [
+            order.order_id
+            for order in orders
+            if order.state == PENDING or (order.state == CONFIRMED and order.ticket_count < len(order.seat_ids))
+        ]
+        if not waiting:
+            return orders
+        if asyncio.get_running_loop().time() > deadline:
+            verdict.unfinished += [f"{order} is still pending or has no tickets" for order in waiting]
+            return orders
+        await asyncio.sleep(0.5)
+
+
+async def list_orders(admin: Any, event_id: str) -> list[booking_pb2.EventOrder]:
+    """All orders of an event."""
+    orders: list[booking_pb2.EventOrder] = []
+    token = ""
+    while True:
+        page = await admin.ListEventOrders(
+            booking_pb2.ListEventOrdersRequest(event_id=event_id, page_size=PAGE, page_token=token), timeout=30
+        )
+        orders += page.orders
+        token = page.next_page_token
+        if not token:
+            return orders
+
+
+def _check_seats(orders: list[booking_pb2.EventOrder], sale: Sale, verdict: Verdict) -> None:
+    owners: defaultdict[int, list[str]] = defaultdict(list)
+    for order in orders:
+        if order.state in (PENDING, CONFIRMED):
+            for seat in order.seat_ids:
+                owners[seat].append(order.order_id)
+    verdict.double_sold = [f"seat {seat}: {', '.join(ids)}" for seat, ids in owners.items() if len(ids) > 1]
+    if sum(verdict.seats.values()) != sale.seat_count:
+        verdict.answers_wrong.append(f"seats of all states are {verdict.seats}, not {sale.seat_count} together")
+    confirmed = sum(len(order.seat_ids) for order in orders if order.state == CONFIRMED)
+    if confirmed != verdict.sold:
+        verdict.answers_wrong.append(f"{verdict.sold} seats are sold, confirmed orders have {confirmed}")
+
+
+def _check_fans(orders: list[booking_pb2.EventOrder], seen: Seen, verdict: Verdict) -> None:
+    known = {order.order_id: order for order in orders}
+    for order_id, state in seen.orders.items():
+        order = known.get(order_id)
+        if order is None:
+            verdict.lost_orders.append(f"{order_id} was accepted and does not exist")
+        elif state == "ORDER_STATE_CONFIRMED" and order.state != CONFIRMED:
+            verdict.lost_orders.append(f"{order_id} was confirmed to its buyer and is not")
+        elif state == "ORDER_STATE_CONFIRMED" and sorted(seen.tickets.get(order_id, [])) != sorted(order.seat_ids):
+            verdict.lost_orders.append(f"{order_id} is confirmed and its buyer has no tickets for it")
+
+
+def _check_money(orders: list[booking_pb2.EventOrder], ledger: dict[str, list[int]], verdict: Verdict) -> None:
+    for order in orders:
+        kept = ledger.get(order.order_id, [])
+        if len(kept) > 1:
+            verdict.double_charged.append(f"{order.order_id}: {len(kept)} captures")
+        wanted = [order.total.amount_minor] if order.state == CONFIRMED else []
+        if order.state != PENDING and kept != wanted and len(kept) < 2:
+            state = booking_pb2.OrderState.Name(order.state)
+            verdict.money_wrong.append(f"{order.order_id} is {state}: captured {kept}, expected {wanted}")
+
+
+async def read_ledger(processor: str) -> dict[str, list[int]]:
+    """Captures not refunded, by order."""
+    captures: defaultdict[str, list[int]] = defaultdict(list)
+    async with aiohttp.ClientSession() as session:
+        after = 0
+        while True:
+            async with session.get(f"{processor}/sandbox/ledger", params={"after": after}) as response:
+                response.raise_for_status()
+                page = await response.json()
+            for row in page["rows"]:
+                if row["captured"] - row["refunded"] > 0:
+                    captures[row["orderId"]].append(row["captured"] - row["refunded"])
+            after = page.get("next", 0)
+            if not after:
+                return captures
+
+
+async def check_invariants(addresses: Addresses) -> list[tuple[str, str, int, str]]:
+    """Every service's own checks."""
+    found = []
+    for service, (stub, request) in ADMINS.items():
+        async with grpc.aio.insecure_channel(getattr(addresses, service)) as channel:
+            answer = await stub(channel).CheckInvariants(request(), timeout=60)
+        found += [(service, each.name, each.violations, each.description) for each in answer.invariants]
+    return found
