@@ -32,6 +32,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         del os.environ[SCRATCH]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a whole stack share one, so one worker runs them all."""
+    for item in items:
+        if item.path.parent.name in {"e2e", "chaos"}:
+            item.add_marker(pytest.mark.xdist_group("stack"))
+
+
 @pytest.fixture(scope="session")
 def scratch() -> Path:
     """A folder that all workers of this run share."""
