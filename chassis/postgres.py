@@ -19,6 +19,9 @@ POOL_WAIT_SECONDS = (
 )
 POOL_WAIT = Histogram("rowlock_pool_wait_seconds", "Wait for a pooled connection", ["pool"])
 
+# The session ended, or the server ended the statement: whether anything was done is not known.
+LOST = (OSError, asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError)
+
 _background: set[asyncio.Task[Any]] = set()
 
 
@@ -42,7 +45,7 @@ async def open_pool(
 
 @asynccontextmanager
 async def acquire(pool: asyncpg.Pool, name: str = "") -> AsyncIterator[asyncpg.Connection]:
-    """A connection, within POOL_WAIT_SECONDS; refused as UNAVAILABLE after that, or when the database is away."""
+    """A connection, within POOL_WAIT_SECONDS; refused as UNAVAILABLE after that, or when the database goes away."""
     with POOL_WAIT.labels(name).time():
         try:
             connection = await pool.acquire(timeout=POOL_WAIT_SECONDS)
@@ -50,6 +53,8 @@ async def acquire(pool: asyncpg.Pool, name: str = "") -> AsyncIterator[asyncpg.C
             raise Unavailable("The database did not answer in time; try again with the same key.") from error
     try:
         yield connection
+    except LOST as error:
+        raise Unavailable("The database went away meanwhile; try again with the same key.") from error
     finally:
         await pool.release(connection)
 

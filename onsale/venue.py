@@ -13,6 +13,7 @@ from google.protobuf import timestamp_pb2
 from rowlock.catalog.v1 import catalog_pb2, catalog_pb2_grpc
 from rowlock.money.v1 import money_pb2
 
+from chassis.errors import reason_of
 from onsale.settings import Options, UsageError
 
 ROW_SEATS = 20
@@ -57,7 +58,7 @@ def _zone(number: int, count: int) -> dict[str, Any]:
         rows.append(
             {
                 "row_number": str(row + 1),
-                "seat_number_start": 1,
+                "row_number_position": "both",
                 "position": {"x": 0, "y": row * 25},
                 "seats": [
                     {
@@ -93,7 +94,8 @@ async def prepare_sale(catalog: str, options: Options, sale_starts_in: float) ->
             await admin.PublishEvent(catalog_pb2.PublishEventRequest(event_id=event_id), timeout=60)
             plan = (await public.GetEventPlan(catalog_pb2.GetEventPlanRequest(event_id=event_id), timeout=60)).plan
         except grpc.aio.AioRpcError as error:
-            raise UsageError(f"The event could not be made: {error.details()}") from error
+            _, metadata = reason_of(error)
+            raise UsageError(f"The event could not be made: {error.details()} {metadata.get('faults', '')}") from error
     rows = {
         section.section: [[seat.seat_id for seat in row.seats] for row in section.rows] for section in plan.sections
     }

@@ -1,0 +1,1 @@
+"""`rowlock`: what organisers and operators type."""

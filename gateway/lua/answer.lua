@@ -1,0 +1,60 @@
+-- The first look at what comes in, and the last word on what goes out: success statuses, and refusals that came
+-- without their form.
+-- REFUSALS (HTTP status -> JSON) and LONGEST_PATH are written above this by gateway/filters.py.
+
+local GRPC_HEADERS = {"grpc-status", "grpc-message", "grpc-status-details-bin", "grpc-encoding", "grpc-accept-encoding"}
+
+-- The transcoder decodes a parameter's name after it has looked at the names to ignore, so that `event%5Fid` would
+-- beat the event in the path. No name of ours needs encoding.
+local function has_encoded_name(path)
+  local query = string.match(path, "%?(.*)") or ""
+  for pair in string.gmatch(query, "[^&]+") do
+    if string.find(string.match(pair, "[^=]*"), "%", 1, true) then
+      return true
+    end
+  end
+  return false
+end
+
+function envoy_on_request(handle)
+  local path = handle:headers():get(":path")
+  if #path > LONGEST_PATH then
+    handle:respond({[":status"] = "414"}, "")
+  elseif has_encoded_name(path) then
+    handle:respond({[":status"] = "400"}, "the name of a query parameter is encoded")
+  end
+end
+
+local function replace_body(handle, text)
+  local length = handle:body(true):setBytes(text)
+  handle:headers():replace("content-type", "application/json")
+  handle:headers():replace("content-length", tostring(length))
+end
+
+-- An upstream that refuses before our code runs (too many calls, unknown method) sends a status without details.
+local function give_form(handle, status)
+  local body = handle:body(true)
+  local text = body:length() > 0 and body:getBytes(0, body:length()) or ""
+  local has_form = string.find(tostring(text), '"reason"', 1, true)
+  if not has_form then
+    replace_body(handle, REFUSALS[status] or REFUSALS["500"])
+  end
+end
+
+function envoy_on_response(handle)
+  local headers = handle:headers()
+  local status = headers:get(":status")
+  local success = handle:metadata():get("success_status") -- of the routes that are transcoded
+  local untranscoded = string.find(headers:get("content-type") or "", "application/grpc", 1, true) == 1
+  for _, name in ipairs(GRPC_HEADERS) do
+    headers:remove(name)
+  end
+  if untranscoded then
+    headers:replace(":status", "415")
+    replace_body(handle, REFUSALS["415"])
+  elseif success ~= nil and status == "200" then
+    headers:replace(":status", success)
+  elseif success ~= nil and tonumber(status) >= 400 then
+    give_form(handle, status)
+  end
+end

@@ -1,0 +1,87 @@
+"""Inventory: what catalog hands over when it publishes an event."""
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+
+from opentelemetry import trace
+
+from chassis.errors import InvalidArgument
+from services.booking.errors import EventNotFound, WrongShard
+from services.booking.requests import fingerprint
+from services.booking.rows import Inventory, SeatCounts
+from services.booking.store import inventory as store
+from services.booking.store.shards import Shards
+
+MOST_SEATS = 200_000  # more than the largest stadium: one transaction of some seconds
+MOST_TIERS = 100
+LONGEST_HOLD = timedelta(days=1)
+CURRENCY = re.compile("[A-Z]{3}")
+
+tracer = trace.get_tracer("rowlock")
+
+
+class Inventories:
+    """The seats of events."""
+
+    def __init__(self, *, shards: Shards) -> None:
+        self.shards = shards
+
+    async def put_inventory(self, event_id: str, inventory: Inventory) -> int:
+        """Takes a version over, once; how many seats the event has. May be repeated."""
+        located = self.shards.locate_event(event_id)
+        if located is None:
+            raise WrongShard()
+        _check(inventory)
+        ordered = _by_seat(inventory)
+        with tracer.start_as_current_span("booking.put_inventory"):
+            return await store.put_inventory(*located, ordered, fingerprint(ordered))
+
+    async def count_seats(self, event_id: str) -> SeatCounts:
+        """Seats by state, at one moment."""
+        located = self.shards.locate_event(event_id)
+        if located is None:
+            raise EventNotFound()
+        return await store.count_seats(*located)
+
+
+def _by_seat(inventory: Inventory) -> Inventory:
+    """Seats ascending, tiers too: the order in which they came is no content."""
+    columns = (
+        inventory.seats,
+        inventory.seat_tiers,
+        inventory.sections,
+        inventory.row_names,
+        inventory.numbers,
+    )
+    seats, seat_tiers, sections, row_names, numbers = zip(*sorted(zip(*columns, strict=True)), strict=True)
+    return replace(
+        inventory,
+        tiers=tuple(sorted(inventory.tiers, key=lambda tier: tier.tier)),
+        seats=seats,
+        seat_tiers=seat_tiers,
+        sections=sections,
+        row_names=row_names,
+        numbers=numbers,
+    )
+
+
+def _check(inventory: Inventory) -> None:
+    tiers = {tier.tier for tier in inventory.tiers}
+    faults = {
+        "A version is 1 or more.": inventory.version < 1,
+        "A sale ends after it starts.": inventory.sale.start >= inventory.sale.end,
+        "An account may have at least one ticket.": inventory.sale.tickets_per_account < 1,
+        "A hold lasts a second to a day.": not timedelta(seconds=1) <= inventory.hold_duration <= LONGEST_HOLD,
+        f"An event has 1 to {MOST_TIERS} tiers, each once.": not 1 <= len(tiers) == len(inventory.tiers) <= MOST_TIERS,
+        "All prices are of one ISO 4217 currency.": any(t.currency != inventory.currency for t in inventory.tiers)
+        or not CURRENCY.fullmatch(inventory.currency),
+        "No price or fee is negative.": any(min(tier.price, tier.fee) < 0 for tier in inventory.tiers),
+        f"An event has 1 to {MOST_SEATS} seats.": not 1 <= len(inventory.seats) <= MOST_SEATS,
+        "Each seat has an id of its own, over 0.": len(set(inventory.seats)) < len(inventory.seats)
+        or min(inventory.seats, default=1) < 1,
+        "Each seat has one of the tiers.": not tiers.issuperset(inventory.seat_tiers),
+    }
+    for fault, found in faults.items():
+        if found:
+            raise InvalidArgument(fault)

@@ -1,0 +1,158 @@
+"""Orders: a hold becomes a purchase, and a payment's outcome decides it."""
+
+import heapq
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
+
+import structlog
+from opentelemetry import trace
+from prometheus_client import Counter
+
+from chassis.errors import InvalidArgument
+from services.booking.errors import (
+    EventNotFound,
+    HoldExpired,
+    HoldNotFound,
+    IdempotencyKeyReused,
+    OrderExists,
+    OrderNotFound,
+    OutcomeConflict,
+)
+from services.booking.requests import (
+    PRINTABLE,
+    check_account,
+    check_key,
+    check_page_size,
+    check_page_token,
+    fingerprint,
+)
+from services.booking.rows import EventOrder, Order
+from services.booking.sales import Sales
+from services.booking.store import orders as store
+from services.booking.store.shards import Shard, Shards
+
+PAGE, LARGEST_PAGE = 20, 100  # orders of a buyer
+LARGEST_EVENT_PAGE = 1000  # orders of an event, for operators: about 200 KB
+FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
+
+ORDERS = Counter("booking_create_order_total", "Requests for an order", ["verdict"])
+OUTCOMES = Counter("booking_payment_outcomes_total", "Outcomes of charges, as told", ["outcome", "verdict"])
+
+log = structlog.get_logger()
+tracer = trace.get_tracer("rowlock")
+
+
+class Orders:
+    """What becomes of a hold. `created` and `confirmed` are called with the shard's name, once that is committed."""
+
+    def __init__(
+        self,
+        *,
+        shards: Shards,
+        sales: Sales,
+        grace: timedelta,
+        created: Callable[[str], None],
+        confirmed: Callable[[str], None],
+    ) -> None:
+        self.shards, self.sales, self.grace = shards, sales, grace
+        self.created, self.confirmed = created, confirmed
+
+    async def create_order(self, *, account: str, email: str, hold_id: str, payment_token: str, key: str) -> str:
+        """The id of the order, new or replayed."""
+        located = self.shards.locate_uuid("hld", hold_id)
+        if located is None:
+            raise HoldNotFound()
+        shard, hold = located
+        check_account(account)
+        check_key(key)
+        if not PRINTABLE.fullmatch(payment_token):
+            raise InvalidArgument("A payment token is 1 to 255 printable characters.")
+        with tracer.start_as_current_span("booking.create_order"):
+            verdict = await store.create_order(
+                shard,
+                account=account,
+                hold=hold,
+                key=key,
+                fingerprint=fingerprint(hold_id, payment_token),
+                email=email,
+                payment_token=payment_token,
+                grace=self.grace,
+            )
+        ORDERS.labels(verdict.word).inc()
+        if verdict.word == "CREATED" and verdict.event is not None:
+            self.sales.committed(shard.id_of("evt", verdict.event))
+            self.created(shard.name)
+        return _order_id(shard, verdict.word, verdict.order)
+
+    async def get_order(self, *, account: str, order_id: str) -> Order:
+        """The order as it is now. Refuses what is not the account's as if it did not exist."""
+        shard, number = self._locate(order_id)
+        order = await store.get_order(shard, number)
+        if order is None or order.account != account:
+            raise OrderNotFound()
+        return order
+
+    async def list_orders(self, *, account: str, page_size: int, page_token: str) -> tuple[list[Order], str]:
+        """The account's orders over all shards, newest first, and the token of the next page.
+
+        Ids are made in order of time, so those of several shards can be merged.
+        """
+        size = check_page_size(page_size, default=PAGE, most=LARGEST_PAGE)
+        before = check_page_token(self.shards.locate_uuid("ord", page_token))[1] if page_token else LAST
+        pages = [
+            await store.list_orders(shard, account, before=before, most=size + 1) for shard in self.shards.values()
+        ]
+        orders = list(heapq.merge(*pages, key=lambda order: order.order, reverse=True))
+        token = self.shards[orders[size - 1].shard].id_of("ord", orders[size - 1].order) if len(orders) > size else ""
+        return orders[:size], token
+
+    async def list_event_orders(
+        self, *, event_id: str, page_size: int, page_token: str
+    ) -> tuple[list[EventOrder], str]:
+        """Every order of an event, by id, and the token of the next page."""
+        located = self.shards.locate_event(event_id)
+        if located is None:
+            raise EventNotFound()
+        shard, event = located
+        size = check_page_size(page_size, default=LARGEST_EVENT_PAGE, most=LARGEST_EVENT_PAGE)
+        after = check_page_token(self.shards.locate_uuid("ord", page_token))[1] if page_token else FIRST
+        orders = await store.list_event_orders(shard, event, after=after, most=size + 1)
+        token = shard.id_of("ord", orders[size - 1].order) if len(orders) > size else ""
+        return orders[:size], token
+
+    async def record_payment_outcome(self, *, order_id: str, outcome: str, reason: str) -> str:
+        """The order's state after it. Refuses an outcome that another, recorded before, rules out."""
+        shard, number = self._locate(order_id)
+        with tracer.start_as_current_span("booking.record_payment_outcome"):
+            verdict = await store.record_payment_outcome(
+                shard, number, outcome=outcome, reason=reason, grace=self.grace
+            )
+        OUTCOMES.labels(outcome, verdict.word).inc()
+        if verdict.word == "NO_ORDER":
+            raise OrderNotFound()
+        if verdict.word == "CONFLICT":
+            log.error("outcome conflicts with the order", order=order_id, outcome=outcome, state=verdict.state)
+            raise OutcomeConflict(verdict.state)
+        if verdict.state == "CONFIRMED":
+            self.sales.finished(shard.id_of("evt", verdict.event), verdict.account)
+            self.confirmed(shard.name)
+        return verdict.state
+
+    def _locate(self, order_id: str) -> tuple[Shard, UUID]:
+        located = self.shards.locate_uuid("ord", order_id)
+        if located is None:
+            raise OrderNotFound()
+        return located
+
+
+def _order_id(shard: Shard, word: str, order: UUID | None) -> str:
+    if word == "NO_HOLD":
+        raise HoldNotFound()
+    if word == "REUSED":
+        raise IdempotencyKeyReused()
+    if word == "EXPIRED" or order is None:
+        raise HoldExpired()
+    if word == "EXISTS":
+        raise OrderExists(shard.id_of("ord", order))
+    return shard.id_of("ord", order)

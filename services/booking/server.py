@@ -1,0 +1,166 @@
+"""The RPCs: message in, rule, message out."""
+
+from typing import Any
+
+import grpc
+from rowlock.booking.v1 import booking_pb2 as pb
+from rowlock.booking.v1 import booking_pb2_grpc
+
+from chassis.errors import InvalidArgument
+from chassis.server import Server
+from chassis.tokens import Caller, caller_of, idempotency_key_of
+from services.booking.holds import Holds
+from services.booking.inventory import Inventories
+from services.booking.messages import (
+    counts_message,
+    event_order_message,
+    hold_message,
+    invariant_message,
+    inventory_of,
+    order_message,
+    order_state,
+    ticket_message,
+)
+from services.booking.monitor import check_invariants
+from services.booking.orders import Orders
+from services.booking.store.shards import Shards
+from services.booking.tickets import Tickets
+
+OUTCOMES = {
+    pb.PAYMENT_OUTCOME_SUCCEEDED: "SUCCEEDED",
+    pb.PAYMENT_OUTCOME_FAILED: "FAILED",
+    pb.PAYMENT_OUTCOME_UNKNOWN: "UNKNOWN",
+}
+LONGEST_REASON = 64  # letters of a stable word
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class BookingServicer(booking_pb2_grpc.BookingServiceServicer):
+    """What an account does with its own holds and orders."""
+
+    def __init__(self, *, holds: Holds, orders: Orders, tickets: Tickets) -> None:
+        self.holds, self.orders, self.tickets = holds, orders, tickets
+
+    async def HoldSeats(self, request: pb.HoldSeatsRequest, context: Context) -> pb.HoldSeatsResponse:
+        caller = _caller(context)
+        caller.require_event(request.event_id)
+        hold = hold_message(
+            await self.holds.hold_seats(
+                account=caller.account, event_id=request.event_id, seat_ids=request.seat_ids, key=_key(context)
+            )
+        )
+        return pb.HoldSeatsResponse(
+            hold_id=hold.hold_id,
+            expires_at=hold.expires_at,
+            state=hold.state,
+            seats=hold.seats,
+            total=hold.total,
+            fees=hold.fees,
+        )
+
+    async def GetHold(self, request: pb.GetHoldRequest, context: Context) -> pb.GetHoldResponse:
+        hold = await self.holds.get_hold(account=_caller(context).account, hold_id=request.hold_id)
+        return pb.GetHoldResponse(hold=hold_message(hold))
+
+    async def ReleaseHold(self, request: pb.ReleaseHoldRequest, context: Context) -> pb.ReleaseHoldResponse:
+        hold = await self.holds.release_hold(account=_caller(context).account, hold_id=request.hold_id)
+        return pb.ReleaseHoldResponse(hold=hold_message(hold))
+
+    async def CreateOrder(self, request: pb.CreateOrderRequest, context: Context) -> pb.CreateOrderResponse:
+        caller = _caller(context)
+        order_id = await self.orders.create_order(
+            account=caller.account,
+            email=caller.email,
+            hold_id=request.hold_id,
+            payment_token=request.payment_token,
+            key=_key(context),
+        )
+        return pb.CreateOrderResponse(order_id=order_id)
+
+    async def GetOrder(self, request: pb.GetOrderRequest, context: Context) -> pb.GetOrderResponse:
+        order = await self.orders.get_order(account=_caller(context).account, order_id=request.order_id)
+        return pb.GetOrderResponse(order=order_message(order))
+
+    async def ListOrders(self, request: pb.ListOrdersRequest, context: Context) -> pb.ListOrdersResponse:
+        orders, token = await self.orders.list_orders(
+            account=_caller(context).account, page_size=request.page_size, page_token=request.page_token
+        )
+        return pb.ListOrdersResponse(orders=map(order_message, orders), next_page_token=token)
+
+    async def ListTickets(self, request: pb.ListTicketsRequest, context: Context) -> pb.ListTicketsResponse:
+        tickets = await self.tickets.list_tickets(account=_caller(context).account, order_id=request.order_id)
+        return pb.ListTicketsResponse(tickets=map(ticket_message, tickets))
+
+
+class BookingInternalServicer(booking_pb2_grpc.BookingInternalServiceServicer):
+    """What other services tell booking."""
+
+    def __init__(self, *, inventories: Inventories, orders: Orders) -> None:
+        self.inventories, self.orders = inventories, orders
+
+    async def PutInventory(self, request: pb.PutInventoryRequest, context: Context) -> pb.PutInventoryResponse:
+        count = await self.inventories.put_inventory(request.event_id, inventory_of(request))
+        return pb.PutInventoryResponse(seat_count=count)
+
+    async def RecordPaymentOutcome(
+        self, request: pb.RecordPaymentOutcomeRequest, context: Context
+    ) -> pb.RecordPaymentOutcomeResponse:
+        if request.outcome not in OUTCOMES:
+            raise InvalidArgument("An outcome is SUCCEEDED, FAILED or UNKNOWN.")
+        state = await self.orders.record_payment_outcome(
+            order_id=request.order_id,
+            outcome=OUTCOMES[request.outcome],
+            reason=request.failure_reason[:LONGEST_REASON] or "UNSPECIFIED",
+        )
+        return pb.RecordPaymentOutcomeResponse(state=order_state(state))
+
+
+class BookingAdminServicer(booking_pb2_grpc.BookingAdminServiceServicer):
+    """For operators and the on-sale simulator."""
+
+    def __init__(self, *, shards: Shards, inventories: Inventories, orders: Orders) -> None:
+        self.shards, self.inventories, self.orders = shards, inventories, orders
+
+    async def CheckInvariants(self, request: pb.CheckInvariantsRequest, context: Context) -> pb.CheckInvariantsResponse:
+        findings = await check_invariants(self.shards)
+        return pb.CheckInvariantsResponse(invariants=map(invariant_message, findings))
+
+    async def ListEventOrders(self, request: pb.ListEventOrdersRequest, context: Context) -> pb.ListEventOrdersResponse:
+        orders, token = await self.orders.list_event_orders(
+            event_id=request.event_id, page_size=request.page_size, page_token=request.page_token
+        )
+        return pb.ListEventOrdersResponse(orders=map(event_order_message, orders), next_page_token=token)
+
+    async def CountSeats(self, request: pb.CountSeatsRequest, context: Context) -> pb.CountSeatsResponse:
+        return counts_message(await self.inventories.count_seats(request.event_id))
+
+
+def add_servicers(
+    server: Server, *, shards: Shards, holds: Holds, orders: Orders, tickets: Tickets, inventories: Inventories
+) -> None:
+    """All three services."""
+    services = pb.DESCRIPTOR.services_by_name
+    server.add(
+        services["BookingService"],
+        booking_pb2_grpc.add_BookingServiceServicer_to_server,
+        BookingServicer(holds=holds, orders=orders, tickets=tickets),
+    )
+    server.add(
+        services["BookingInternalService"],
+        booking_pb2_grpc.add_BookingInternalServiceServicer_to_server,
+        BookingInternalServicer(inventories=inventories, orders=orders),
+    )
+    server.add(
+        services["BookingAdminService"],
+        booking_pb2_grpc.add_BookingAdminServiceServicer_to_server,
+        BookingAdminServicer(shards=shards, inventories=inventories, orders=orders),
+    )
+
+
+def _caller(context: Context) -> Caller:
+    return caller_of(context.invocation_metadata() or ())
+
+
+def _key(context: Context) -> str:
+    return idempotency_key_of(context.invocation_metadata() or ())

@@ -1,0 +1,46 @@
+"""What booking reads from the environment."""
+
+from pydantic import Field, field_validator
+from pydantic_settings import SettingsConfigDict
+
+from chassis.settings import ServiceSettings
+
+
+class Settings(ServiceSettings):
+    """`ROWLOCK_BOOKING_*`."""
+
+    model_config = SettingsConfigDict(env_prefix="ROWLOCK_BOOKING_", env_ignore_empty=True, extra="ignore", frozen=True)
+
+    shards: str = Field(description="the shards, by name: `s1=postgresql://…,s2=postgresql://…`")
+    payments_target: str = Field(description="where payments answers")
+    waitingroom_target: str = Field("", description="where waitingroom answers; empty: nothing is reported")
+    pool_size: int = Field(10, ge=2, le=200, description="most connections to each shard for callers")
+    worker_pool_size: int = Field(
+        4, ge=2, le=50, description="most connections to each shard for what goes on by itself; no crowd can take them"
+    )
+    confirm_grace_seconds: float = Field(
+        5, ge=0, le=30, description="how long after its expiry a hold that nobody took over may still become an order"
+    )
+    sweep_seconds: float = Field(1, gt=0, le=60, description="pause between two rounds of the sweeper")
+    monitor_seconds: float = Field(60, gt=0, le=3600, description="pause between two checks of the invariants")
+
+    @field_validator("shards")
+    @classmethod
+    def _names_each_shard(cls, text: str) -> str:
+        parse_shards(text)
+        return text
+
+
+def parse_shards(text: str) -> dict[str, str]:
+    """Name to DSN, in the order given. Raises ValueError without showing a DSN: there may be a password in it."""
+    shards: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, dsn = part.partition("=")
+        if "://" in name or not dsn:
+            raise ValueError("each shard is `name=dsn`")
+        if name in shards:
+            raise ValueError(f"shard {name} is named twice")
+        shards[name] = dsn
+    if not shards:
+        raise ValueError("at least one shard is needed")
+    return shards

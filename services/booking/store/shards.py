@@ -1,0 +1,105 @@
+"""The shards: databases by name. An id says which one it lives on, so nothing is looked up."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import UUID
+
+import asyncpg
+
+from chassis.ids import parse_id
+from chassis.postgres import acquire, finish, open_pool, with_retries
+from services.booking.rows import id_text
+
+T = TypeVar("T")
+
+EXPECTED_SETTINGS = {
+    "default_transaction_isolation": "read committed",
+    "statement_timeout": "5s",
+    "lock_timeout": "2s",
+    "idle_in_transaction_session_timeout": "10s",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A database and its name."""
+
+    name: str
+    pool: asyncpg.Pool
+
+    async def write(self, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+        """Runs a transaction to its end, also without its caller, and again from the top if others were in the way.
+
+        Raises Contended, or Unavailable when no connection was free in time.
+        """
+
+        async def once() -> T:
+            async with acquire(self.pool, self.name) as connection:
+                return await work(connection)
+
+        return await finish(with_retries(once))
+
+    async def read(self, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+        """Runs a statement that changes nothing. Raises Unavailable when no connection was free in time."""
+        async with acquire(self.pool, self.name) as connection:
+            return await work(connection)
+
+    def id_of(self, prefix: str, number: int | UUID) -> str:
+        """The id of something on this shard, as callers see it."""
+        return id_text(prefix, self.name, number)
+
+
+class Shards(Mapping[str, Shard]):
+    """All shards that this process serves."""
+
+    def __init__(self, pools: Mapping[str, asyncpg.Pool]) -> None:
+        self._shards = {name: Shard(name, pool) for name, pool in pools.items()}
+
+    def __getitem__(self, name: str) -> Shard:
+        return self._shards[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shards)
+
+    def __len__(self) -> int:
+        return len(self._shards)
+
+    def locate(self, prefix: str, text: str) -> tuple[Shard, int] | None:
+        """The shard and number of an id; None for a text that names nothing here."""
+        parsed = parse_id(prefix, text)
+        if parsed is None or parsed[0] not in self._shards:
+            return None
+        return self._shards[parsed[0]], parsed[1]
+
+    def locate_event(self, text: str) -> tuple[Shard, int] | None:
+        """`locate` for events, whose numbers have 63 bits."""
+        found = self.locate("evt", text)
+        return found if found and found[1] < 2**63 else None
+
+    def locate_uuid(self, prefix: str, text: str) -> tuple[Shard, UUID] | None:
+        """`locate` for holds, orders and tickets."""
+        found = self.locate(prefix, text)
+        return (found[0], UUID(int=found[1])) if found and found[1] < 2**128 else None
+
+    async def close(self) -> None:
+        """Every pool."""
+        for shard in self.values():
+            await shard.pool.close()
+
+
+async def open_shards(dsns: Mapping[str, str], *, pool_size: int, purpose: str = "calls") -> Shards:
+    """Connects to each shard and compares its name with the one that its database has written down.
+
+    Raises RuntimeError: a database under another's name would sell the wrong seats.
+    """
+    pools: dict[str, asyncpg.Pool] = {}
+    for name, dsn in dsns.items():
+        pools[name] = await open_pool(
+            dsn, name=f"booking-{purpose}-{name}", max_size=pool_size, expect=EXPECTED_SETTINGS
+        )
+        found = await pools[name].fetchval("SELECT name FROM shard")
+        if found != name:
+            await Shards(pools).close()
+            raise RuntimeError(f"the database configured as shard {name} is shard {found}")
+    return Shards(pools)

@@ -1,0 +1,99 @@
+"""Events and their prices."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from chassis.postgres import acquire, finish, with_retries
+from chassis.queries import load_queries
+from services.catalog.rows import Event, EventFilter, NewEvent, Position, Tier, Venue
+
+QUERIES = load_queries(Path(__file__).with_name("events.sql"))
+
+PLAIN_FIELDS = (
+    *("event_id", "shard", "version", "name", "performer", "description", "plan_id", "plan_version", "seat_count"),
+    *("start_time", "sale_start_time", "sale_end_time", "currency_code", "tickets_per_account", "hold_seconds"),
+    *("line", "line_capacity", "published_time"),
+)
+
+
+class EventStore:
+    """Statements of events.sql."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self.pool = pool
+
+    async def count_events_by_shard(self) -> dict[str, int]:
+        """Shards without an event are absent."""
+        async with acquire(self.pool, "catalog") as connection:
+            return {row["shard"]: row["events"] async for row in QUERIES.count_events_by_shard(connection)}
+
+    async def add_event(self, event: NewEvent) -> Event:
+        """Writes the event, or finds the one that the same request made before."""
+
+        async def run() -> Event:
+            async with acquire(self.pool, "catalog") as connection, connection.transaction():
+                fields = asdict(event)
+                tiers = fields.pop("tiers")
+                if await QUERIES.add_event(connection, **fields) is not None:
+                    await QUERIES.add_tiers(connection, event_id=event.event_id, **_columns(tiers))
+                return _event(await QUERIES.get_event_by_request(connection, request_id=event.request_id))
+
+        return await finish(with_retries(run))
+
+    async def get_event(self, shard: str, event_id: int) -> Event | None:
+        """Published or not."""
+        async with acquire(self.pool, "catalog") as connection:
+            record = await QUERIES.get_event(connection, event_id=event_id, shard=shard)
+        return _event(record) if record else None
+
+    async def get_event_by_request(self, request_id: str) -> Event | None:
+        """The event that this request made, if it was heard before."""
+        async with acquire(self.pool, "catalog") as connection:
+            record = await QUERIES.get_event_by_request(connection, request_id=request_id)
+        return _event(record) if record else None
+
+    async def list_events(self, conditions: EventFilter, after: Position, page_size: int) -> list[Event]:
+        """Published events from just after a position, soonest first."""
+        async with acquire(self.pool, "catalog") as connection:
+            records = QUERIES.list_events(
+                connection,
+                **asdict(conditions),
+                after_time=after.start_time,
+                after_id=after.event_id,
+                page_size=page_size,
+            )
+            return [_event(record) async for record in records]
+
+    async def publish_event(self, event_id: int) -> None:
+        """Shows it from now on."""
+
+        async def run() -> None:
+            async with acquire(self.pool, "catalog") as connection:
+                await QUERIES.publish_event(connection, event_id=event_id)
+
+        await finish(with_retries(run))
+
+
+def _columns(tiers: tuple[dict[str, Any], ...]) -> dict[str, list[Any]]:
+    return {
+        "tiers": [tier["tier"] for tier in tiers],
+        "names": [tier["name"] for tier in tiers],
+        "prices_minor": [tier["price_minor"] for tier in tiers],
+        "fees_minor": [tier["fee_minor"] for tier in tiers],
+        "colors": [tier["color"] for tier in tiers],
+    }
+
+
+def _event(record: Mapping[str, Any]) -> Event:
+    names = ("tiers", "tier_names", "prices_minor", "fees_minor", "colors")
+    return Event(
+        **{name: record[name] for name in PLAIN_FIELDS},
+        venue=Venue(
+            record["venue_id"], record["venue_name"], record["city"], record["country_code"], record["time_zone"]
+        ),
+        tiers=tuple(Tier(*values) for values in zip(*(record[name] for name in names), strict=True)),
+    )

@@ -1,0 +1,1 @@
+"""Payments: what was asked of the processor, and what it answered."""

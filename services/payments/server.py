@@ -1,0 +1,93 @@
+"""Proto in, rule, proto out."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from rowlock.invariant.v1 import invariant_pb2
+from rowlock.money.v1 import money_pb2
+from rowlock.payments.v1 import payments_pb2, payments_pb2_grpc
+
+from chassis.server import Server
+from services.payments import charges
+from services.payments.rows import Attempt, Charge, State
+from services.payments.store.attempts import Attempts
+from services.payments.store.invariants import Invariants
+
+
+def add_servicers(server: Server, *, attempts: Attempts, invariants: Invariants, taken: Callable[[], None]) -> None:
+    """Both services of payments."""
+    services = payments_pb2.DESCRIPTOR.services_by_name
+    internal = PaymentsInternalServicer(attempts=attempts, taken=taken)
+    admin = PaymentsAdminServicer(attempts=attempts, invariants=invariants)
+    register = payments_pb2_grpc
+    server.add(services["PaymentsInternalService"], register.add_PaymentsInternalServiceServicer_to_server, internal)
+    server.add(services["PaymentsAdminService"], register.add_PaymentsAdminServiceServicer_to_server, admin)
+
+
+class PaymentsInternalServicer(payments_pb2_grpc.PaymentsInternalServiceServicer):
+    """What booking asks. `taken` is called when there is something to charge."""
+
+    def __init__(self, *, attempts: Attempts, taken: Callable[[], None]) -> None:
+        self.attempts, self.taken = attempts, taken
+
+    async def ChargeOrder(
+        self, request: payments_pb2.ChargeOrderRequest, context: Any
+    ) -> payments_pb2.ChargeOrderResponse:
+        amount = request.amount
+        charge = Charge(request.order_id, amount.currency_code, amount.amount_minor, request.payment_token)
+        attempt = await charges.charge_order(self.attempts, charge)
+        if attempt.state == State.CREATED:
+            self.taken()
+        return payments_pb2.ChargeOrderResponse(state=state_of(attempt))
+
+
+class PaymentsAdminServicer(payments_pb2_grpc.PaymentsAdminServiceServicer):
+    """For operators and the simulator."""
+
+    def __init__(self, *, attempts: Attempts, invariants: Invariants) -> None:
+        self.attempts, self.invariants = attempts, invariants
+
+    async def CheckInvariants(
+        self, request: payments_pb2.CheckInvariantsRequest, context: Any
+    ) -> payments_pb2.CheckInvariantsResponse:
+        findings = await self.invariants.check()
+        return payments_pb2.CheckInvariantsResponse(
+            invariants=[
+                invariant_pb2.Invariant(
+                    name=found.name,
+                    description=found.description,
+                    violations=found.violations,
+                    examples=found.examples,
+                )
+                for found in findings
+            ]
+        )
+
+    async def GetAttempt(
+        self, request: payments_pb2.GetAttemptRequest, context: Any
+    ) -> payments_pb2.GetAttemptResponse:
+        return attempt_message(await charges.get_attempt(self.attempts, request.order_id))
+
+
+def attempt_message(attempt: Attempt) -> payments_pb2.GetAttemptResponse:
+    return payments_pb2.GetAttemptResponse(
+        order_id=attempt.order_id,
+        state=state_of(attempt),
+        amount=money_pb2.Money(currency_code=attempt.currency_code, amount_minor=attempt.amount_minor),
+        processor_reference=attempt.processor_reference or "",
+        failure_reason=attempt.failure_reason or "",
+        send_count=attempt.send_count,
+        create_time=timestamp_of(attempt.create_time),
+    )
+
+
+def state_of(attempt: Attempt) -> "payments_pb2.AttemptState.ValueType":
+    return payments_pb2.AttemptState.Value(f"ATTEMPT_STATE_{attempt.state}")
+
+
+def timestamp_of(time: datetime) -> Timestamp:
+    stamp = Timestamp()
+    stamp.FromDatetime(time)
+    return stamp

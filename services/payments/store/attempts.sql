@@ -1,0 +1,77 @@
+-- name: insert_attempt(order_id, currency_code, amount_minor, payment_token)!
+INSERT INTO attempt (order_id, currency_code, amount_minor, payment_token)
+VALUES (:order_id, :currency_code, :amount_minor, :payment_token)
+ON CONFLICT (order_id) DO NOTHING;
+
+-- name: mark_replay()!
+-- So that this transaction has something to commit: its acknowledgement covers the first one's too.
+SELECT pg_logical_emit_message(true, 'rowlock', 'replay');
+
+-- name: get_attempt(order_id)^
+SELECT order_id, state, currency_code, amount_minor, payment_token, processor_reference, failure_reason,
+       closing_reason, send_count, claim_number, create_time, false AS may_send
+  FROM attempt WHERE order_id = :order_id;
+
+-- name: claim_attempts(most, claim_seconds, ambiguity_seconds, sending_seconds, closing_reason)
+-- Moving due_time is the claim. Rows that another worker is claiming are passed over. (An array, not IN: the planner
+-- may run a sub-select of IN more than once, and each run would lock another batch.) Whether the attempt has been
+-- undecided for too long, and whether it may still be sent, is judged here, by the database's clock.
+UPDATE attempt
+   SET claim_number = claim_number + 1,
+       due_time = clock_timestamp() + :claim_seconds * interval '1 second',
+       closing_reason = coalesce(closing_reason, CASE
+         WHEN first_send_time < clock_timestamp() - :ambiguity_seconds * interval '1 second'
+         THEN CAST(:closing_reason AS text) END)
+ WHERE order_id = ANY (ARRAY(
+   SELECT order_id FROM attempt
+    WHERE state IN ('CREATED', 'SENT', 'UNKNOWN') AND due_time <= clock_timestamp()
+    ORDER BY due_time LIMIT :most FOR NO KEY UPDATE SKIP LOCKED))
+RETURNING order_id, state, currency_code, amount_minor, payment_token, processor_reference, failure_reason,
+          closing_reason, send_count, claim_number, create_time,
+          coalesce(first_send_time > clock_timestamp() - :sending_seconds * interval '1 second', true) AS may_send;
+
+-- name: record_send(order_id, claim_number, claim_seconds)!
+-- Before each call that may change something at the processor. It needs a live claim, and renews it.
+UPDATE attempt
+   SET state = CASE state WHEN 'CREATED' THEN 'SENT' ELSE state END,
+       send_count = send_count + 1,
+       first_send_time = coalesce(first_send_time, clock_timestamp()),
+       due_time = clock_timestamp() + :claim_seconds * interval '1 second'
+ WHERE order_id = :order_id AND claim_number = :claim_number AND due_time > clock_timestamp()
+   AND state IN ('CREATED', 'SENT', 'UNKNOWN');
+
+-- name: record_reference(order_id, claim_number, processor_reference)!
+UPDATE attempt SET processor_reference = :processor_reference
+ WHERE order_id = :order_id AND claim_number = :claim_number AND state IN ('SENT', 'UNKNOWN')
+   AND processor_reference IS NULL;
+
+-- name: record_success(order_id)!
+-- Evidence is evidence, whoever brings it: no claim is asked for, and a failure gives way.
+UPDATE attempt SET state = 'SUCCEEDED', failure_reason = NULL, settle_time = clock_timestamp()
+ WHERE order_id = :order_id AND state IN ('SENT', 'UNKNOWN', 'FAILED', 'UNRESOLVED');
+
+-- name: record_failure(order_id, failure_reason)!
+UPDATE attempt SET state = 'FAILED', failure_reason = :failure_reason, settle_time = clock_timestamp()
+ WHERE order_id = :order_id AND state IN ('SENT', 'UNKNOWN');
+
+-- name: record_unknown(order_id, claim_number, closing_reason, first_rest, longest_rest)$
+-- Due again after a rest that doubles with each claim; at once if it is now to be ended. The state before tells
+-- whether booking has heard of it.
+UPDATE attempt
+   SET state = 'UNKNOWN',
+       closing_reason = coalesce(closing_reason, CAST(:closing_reason AS text)),
+       due_time = clock_timestamp() + CASE
+         WHEN closing_reason IS NULL AND CAST(:closing_reason AS text) IS NOT NULL THEN interval '0'
+         ELSE least(CAST(:longest_rest AS float8), :first_rest * 2 ^ least(claim_number - 1, 30))
+              * (0.5 + random() / 2) * interval '1 second' END
+ WHERE order_id = :order_id AND claim_number = :claim_number AND state IN ('SENT', 'UNKNOWN')
+RETURNING old.state;
+
+-- name: record_unresolved(order_id, claim_number)!
+UPDATE attempt SET state = 'UNRESOLVED'
+ WHERE order_id = :order_id AND claim_number = :claim_number AND state = 'UNKNOWN';
+
+-- name: measure_unsettled()^
+SELECT count(*) AS attempts,
+       coalesce(extract(epoch FROM clock_timestamp() - min(create_time)), 0)::float8 AS oldest_seconds
+  FROM attempt WHERE state IN ('CREATED', 'SENT', 'UNKNOWN', 'UNRESOLVED');

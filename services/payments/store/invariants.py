@@ -1,0 +1,35 @@
+"""Runs the queries of invariants.sql."""
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from chassis.postgres import acquire
+from chassis.queries import load_queries
+from services.payments.rows import Finding
+
+FILE = Path(__file__).parents[1] / "invariants.sql"
+NAMES = re.findall(r"^-- name: (\w+)", FILE.read_text(), re.MULTILINE)  # aiosql's own list is sorted
+
+queries = load_queries(FILE)
+
+
+class Invariants:
+    """Each query answers `violations` and `examples`; its comment is the description."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self.pool = pool
+
+    async def check(self) -> list[Finding]:
+        """In the order of the file."""
+        async with acquire(self.pool, "payments") as connection:
+            return [await check_one(connection, name) for name in NAMES]
+
+
+async def check_one(connection: asyncpg.Connection, name: str) -> Finding:
+    query: Any = getattr(queries, name)
+    row = await query(connection)
+    return Finding(name, inspect.cleandoc(query.__doc__ or ""), row["violations"], row["examples"] or [])

@@ -1,0 +1,1 @@
+"""The embedded stack: the whole house on one machine, with no Docker and no root. See stack/README.md."""

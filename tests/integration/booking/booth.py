@@ -1,0 +1,176 @@
+"""A booking service on a real server and a real database, with an event on sale, for tests to buy from."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import grpc
+from google.protobuf.timestamp_pb2 import Timestamp
+from rowlock.booking.v1 import booking_pb2 as pb
+from rowlock.money.v1.money_pb2 import Money
+
+from chassis.errors import reason_of
+from chassis.ids import format_id, parse_id
+from chassis.outbox import Message
+from chassis.tokens import ACCOUNT_HEADER, EMAIL_HEADER, EVENT_HEADER, IDEMPOTENCY_HEADER
+
+EVENT = format_id("evt", "s1", 7)
+PRICE, FEE = 5000, 250
+
+
+def timestamp(time: datetime) -> Timestamp:
+    """As messages carry it."""
+    message = Timestamp()
+    message.FromDatetime(time)
+    return message
+
+
+def inventory(event_id: str = EVENT, *, seats: int = 20, version: int = 1, **changes: Any) -> pb.PutInventoryRequest:
+    """An event on sale, with seats 1 to `seats` in one section."""
+    now = datetime.now(UTC)
+    request = pb.PutInventoryRequest(
+        event_id=event_id,
+        version=version,
+        name="Night Trains",
+        sale_start_time=timestamp(now - timedelta(hours=1)),
+        sale_end_time=timestamp(now + timedelta(days=1)),
+        tickets_per_account=8,
+        hold_seconds=600,
+        tiers=[
+            pb.InventoryTier(
+                tier=1,
+                name="Stalls",
+                price=Money(currency_code="EUR", amount_minor=PRICE),
+                fee=Money(currency_code="EUR", amount_minor=FEE),
+            )
+        ],
+        seats=[
+            pb.InventorySeat(seat_id=number, section="A", row=str(1 + number // 10), number=str(number), tier=1)
+            for number in range(1, seats + 1)
+        ],
+    )
+    request.MergeFrom(pb.PutInventoryRequest(**changes))
+    return request
+
+
+def caller(account: str, *, event: str = EVENT, key: str = "") -> tuple[tuple[str, str], ...]:
+    """Metadata as the gateway sets it."""
+    identity = ((ACCOUNT_HEADER, account), (EMAIL_HEADER, f"{account}@example.test"), (EVENT_HEADER, event))
+    return (*identity, (IDEMPOTENCY_HEADER, key)) if key else identity
+
+
+async def refused(call: Any) -> tuple[grpc.StatusCode, str, dict[str, str]]:
+    """Code, reason and metadata of a call that must be refused."""
+    try:
+        answer = await call
+    except grpc.aio.AioRpcError as error:
+        return (error.code(), *reason_of(error))
+    raise AssertionError(f"not refused: {answer}")
+
+
+async def won(call: Any, *reasons: str) -> Any:
+    """The answer of a call that may lose; None when it was refused for one of the reasons."""
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        if reason_of(error)[0] in reasons:
+            return None
+        raise
+
+
+@dataclass
+class Charges:
+    """Stands where payments is: remembers what it was asked for."""
+
+    asked: list[tuple[str, Message]] = field(default_factory=list)
+    error: Exception | None = None
+
+    async def charge_order(self, shard: str, message: Message) -> None:
+        """Takes it on, or raises what the test set."""
+        if self.error:
+            raise self.error
+        self.asked.append((shard, message))
+
+
+@dataclass
+class Booth:
+    """Stubs of one running booking, and its database."""
+
+    public: Any
+    internal: Any
+    admin: Any
+    shards: Any
+    workers: Any
+    charges: Charges
+    dsn: str
+
+    async def hold(self, account: str, *seats: int, key: str = "", event: str = EVENT) -> pb.HoldSeatsResponse:
+        """A hold; its key is made of account and seats unless given."""
+        metadata = caller(account, event=event, key=key or f"{account}-{seats}")
+        request = pb.HoldSeatsRequest(event_id=event, seat_ids=seats)
+        answer: pb.HoldSeatsResponse = await self.public.HoldSeats(request, metadata=metadata)
+        return answer
+
+    async def order(self, account: str, hold_id: str, *, key: str = "", token: str = "pm_card_visa") -> str:
+        """An order's id."""
+        request = pb.CreateOrderRequest(hold_id=hold_id, payment_token=token)
+        answer: pb.CreateOrderResponse = await self.public.CreateOrder(
+            request, metadata=caller(account, key=key or hold_id)
+        )
+        return answer.order_id
+
+    async def outcome(self, order_id: str, outcome: pb.PaymentOutcome.ValueType, reason: str = "") -> int:
+        """Tells what became of a charge; the order's state."""
+        request = pb.RecordPaymentOutcomeRequest(order_id=order_id, outcome=outcome, failure_reason=reason)
+        answer: pb.RecordPaymentOutcomeResponse = await self.internal.RecordPaymentOutcome(request)
+        return answer.state
+
+    async def get_hold(self, account: str, hold_id: str) -> pb.Hold:
+        """As its owner sees it."""
+        request = pb.GetHoldRequest(hold_id=hold_id)
+        answer: pb.GetHoldResponse = await self.public.GetHold(request, metadata=caller(account))
+        return answer.hold
+
+    async def get_order(self, account: str, order_id: str) -> pb.Order:
+        """As its owner sees it."""
+        request = pb.GetOrderRequest(order_id=order_id)
+        answer: pb.GetOrderResponse = await self.public.GetOrder(request, metadata=caller(account))
+        return answer.order
+
+    async def seats(self, event: str = EVENT) -> dict[str, int]:
+        """Seats by state, those that there are."""
+        counts = await self.admin.CountSeats(pb.CountSeatsRequest(event_id=event))
+        return {name.name: value for name, value in counts.ListFields()}
+
+    async def execute(self, sql: str, *arguments: Any) -> Any:
+        """What no caller may do: move time, look behind the curtain."""
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            return await connection.fetch(sql, *arguments)
+        finally:
+            await connection.close()
+
+    async def age(self, hold_id: str, seconds: float) -> None:
+        """Makes a hold's expiry lie `seconds` in the past, on its record and on its seats."""
+        found = parse_id("hld", hold_id)
+        assert found
+        number = f"{found[1]:032x}"
+        connection = await asyncpg.connect(self.dsn)
+        async with connection.transaction():
+            expiry = await connection.fetchval(
+                "UPDATE hold SET expires_at = clock_timestamp() - $2 * interval '1 s' WHERE hold_id = $1::uuid"
+                " RETURNING expires_at",
+                number,
+                seconds,
+            )
+            await connection.execute(
+                "UPDATE seat SET hold_expires_at = $2 WHERE hold_id = $1::uuid AND state = 'HELD'", number, expiry
+            )
+        await connection.close()
+
+    async def broken(self) -> dict[str, int]:
+        """The invariants that do not hold."""
+        answer = await self.admin.CheckInvariants(pb.CheckInvariantsRequest())
+        assert len(answer.invariants) > 5
+        return {found.name: found.violations for found in answer.invariants if found.violations}

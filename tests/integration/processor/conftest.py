@@ -1,0 +1,26 @@
+"""A running sandbox processor."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import stripe
+
+from tests.integration.processor.sandbox import API_KEY, Sandbox
+
+
+@pytest.fixture
+async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
+    running = Sandbox(tmp_path)
+    await running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+async def intents(sandbox: Sandbox) -> AsyncIterator[stripe.PaymentIntentService]:
+    """The official SDK's own view of it."""
+    http = stripe.HTTPXClient(timeout=10)
+    client = stripe.StripeClient(API_KEY, base_addresses={"api": sandbox.url}, http_client=http, max_network_retries=0)
+    yield client.v1.payment_intents
+    await http.close_async()  # type: ignore[no-untyped-call]
