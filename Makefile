@@ -59,7 +59,7 @@ test: $(READY) $(DEVELOPER) $(PAGE) ## all tests that need no browser: PYTEST='-
 
 .PHONY: test-browser
 test-browser: $(READY) $(DEVELOPER) $(PAGE) ## the page in headless Chromium (Debian's package `chromium`)
-	@$(VENV) -m stack status >/dev/null || $(VENV) -m stack start
+	@[ -x /usr/bin/chromium ] || { echo 'There is no /usr/bin/chromium: on Debian, `apt-get install chromium`.' >&2; exit 1; }
 	@$(VENV) -m pytest -m browser tests/e2e $(PYTEST)
 
 .PHONY: lint

@@ -1,4 +1,4 @@
-"""Ids that say what they name and on which shard it lives: `<prefix>_<shard>_<number>`, number in Crockford's base 32."""
+"""Ids that say what they name and on which shard it lives: `<prefix>_<shard>_<number>`, in Crockford's base 32."""
 
 import re
 import secrets

@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import asyncpg
@@ -38,34 +39,52 @@ async def migrate(dsn: str, directories: Sequence[Path], parameters: Mapping[str
             await connection.execute("SELECT set_config($1, $2, false)", name, value)
         applied = []
         for directory in directories:
-            applied += await _apply(connection, directory)
+            applied += await _apply(connection, read_migrations(directory))
         return applied
     finally:
         await connection.close()
 
 
-async def _apply(connection: asyncpg.Connection, directory: Path) -> list[str]:
+@dataclass(frozen=True)
+class Migration:
+    """A file of a component's."""
+
+    component: str
+    number: int
+    name: str
+    text: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def read_migrations(directory: Path) -> list[Migration]:
+    """In order; refuses two with one number."""
     component = directory.resolve().parent.name
-    rows = await connection.fetch("SELECT number, checksum FROM migration WHERE component = $1", component)
-    known = {row["number"]: row["checksum"] for row in rows}
     files = sorted(directory.glob("[0-9][0-9][0-9][0-9]_*.sql"))
     if len({file.name[:4] for file in files}) < len(files):
         raise MigrationError(f"{component}: two migrations have one number")
+    return [Migration(component, int(file.name[:4]), file.name, file.read_text()) for file in files]
+
+
+async def _apply(connection: asyncpg.Connection, migrations: Sequence[Migration]) -> list[str]:
+    rows = await connection.fetch("SELECT component, number, checksum FROM migration")
+    known = {(row["component"], row["number"]): row["checksum"] for row in rows}
     applied = []
-    for file in files:
-        number, text = int(file.name[:4]), file.read_text()
-        checksum = hashlib.sha256(text.encode()).hexdigest()
-        if number in known:
-            if known[number] != checksum:
-                raise MigrationError(f"{component}/{file.name} was changed after it was applied; write a new one")
+    for each in migrations:
+        before = known.get((each.component, each.number))
+        if before == each.checksum:
             continue
+        if before is not None:
+            raise MigrationError(f"{each.component}/{each.name} was changed after it was applied; write a new one")
         async with connection.transaction():
-            await connection.execute(text)
+            await connection.execute(each.text)
             await connection.execute(
                 "INSERT INTO migration (component, number, name, checksum) VALUES ($1, $2, $3, $4)",
-                *(component, number, file.name, checksum),
+                *(each.component, each.number, each.name, each.checksum),
             )
-        applied.append(f"{component}/{file.name}")
+        applied.append(f"{each.component}/{each.name}")
     return applied
 
 

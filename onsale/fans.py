@@ -65,7 +65,7 @@ class GaveUp(Exception):
 
 
 class Fan:
-    """One account with its tokens."""
+    """One account with its tokens. Two habits leave without a word, as closed tabs do; the others say goodbye."""
 
     def __init__(self, number: int, token: str, sale: Sale, gateway: Gateway, seen: Seen, seed: int) -> None:
         self.random = random.Random(seed * 1_000_003 + number)
@@ -80,19 +80,23 @@ class Fan:
         """From arrival to leaving; always leaves an ending behind."""
         await asyncio.sleep(arrives_in)
         try:
-            await self._join()
-            await self._wait_for_turn()
-            if self.habit is Habit.NO_SHOW:
-                raise GaveUp("never came when called")
-            await self._enter()
-            async with self._heartbeats():
-                ending = await self._buy()
-            await self._post("leave")
+            ending = await self._visit()
         except SoldOut:
             ending = "found nothing left"
         except GaveUp as reason:
             ending = str(reason)
+        if self.habit not in {Habit.VANISHES, Habit.NO_SHOW}:
+            await self._post("leave")
         self.seen.endings.append(ending)
+
+    async def _visit(self) -> str:
+        await self._join()
+        await self._wait_for_turn()
+        if self.habit is Habit.NO_SHOW:
+            raise GaveUp("never came when called")
+        await self._enter()
+        async with self._heartbeats():
+            return await self._buy()
 
     async def _join(self) -> None:
         answer = await self._post("waiting-room", call="join", queue=False)

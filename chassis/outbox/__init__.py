@@ -82,6 +82,7 @@ class Relay:
                     await self._refuse(connection, message, verdict)
         if away:
             log.warning("sink is away", sink=self.sink, messages=len(away))
+            await self._measure()
             return 0  # the worker pauses
         return len(messages)
 

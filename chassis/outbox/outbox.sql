@@ -4,16 +4,17 @@ INSERT INTO outbox (sink, aggregate_id, kind, payload) VALUES (:sink, :aggregate
 
 -- name: claim(sink, most, seconds)
 -- The first unpublished message of each aggregate, so that order is kept; rows that another relay is claiming are
--- passed over. Committed before anything happens outside.
+-- passed over. Committed before anything happens outside. ARRAY(…) is run once; the planner may run IN (…) again and
+-- again, and claim more than was asked for.
 UPDATE outbox SET claimed_until = clock_timestamp() + :seconds * interval '1 second'
- WHERE message_id IN (
+ WHERE message_id = ANY (ARRAY(
    SELECT message_id FROM outbox o
     WHERE sink = :sink AND published_time IS NULL AND parked_time IS NULL
       AND (claimed_until IS NULL OR claimed_until <= clock_timestamp())
       AND NOT EXISTS (SELECT FROM outbox earlier
                        WHERE earlier.aggregate_id = o.aggregate_id AND earlier.message_id < o.message_id
                          AND earlier.published_time IS NULL)
-    ORDER BY message_id LIMIT :most FOR NO KEY UPDATE SKIP LOCKED)
+    ORDER BY message_id LIMIT :most FOR NO KEY UPDATE SKIP LOCKED))
 RETURNING message_id, aggregate_id, kind, CAST(payload AS text) AS payload;
 
 -- name: publish(message_ids)!

@@ -19,8 +19,7 @@ def main() -> None:
     configure_logs(settings.log_level)
     ledger = Ledger(settings.ledger)
     host, _, port = settings.listen.rpartition(":")
-    structlog.get_logger().info("listening", service="processor", host=host, port=int(port))
-    uvicorn.run(
+    config = uvicorn.Config(
         build_app(ledger, settings.api_key.get_secret_value()),
         host=host,
         port=int(port),
@@ -31,6 +30,10 @@ def main() -> None:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=5,
     )
+    listener = config.bind_socket()
+    listener.listen(CONNECTIONS)  # before the line below: who reads it may connect at once
+    structlog.get_logger().info("listening", service="processor", port=listener.getsockname()[1])
+    uvicorn.Server(config).run([listener])
     ledger.close()
 
 

@@ -2,7 +2,6 @@
 
 from functools import partial
 
-from rowlock.seatfeed.v1 import seatfeed_pb2
 from rowlock.seatfeed.v1.seatfeed_pb2_grpc import add_SeatFeedAdminServiceServicer_to_server
 
 from chassis.server import Server, run_main
@@ -10,17 +9,14 @@ from chassis.settings import load_settings
 from chassis.telemetry import start_telemetry
 from chassis.workers import Worker
 from services.seatfeed.feeds import Feeds
-from services.seatfeed.follow import Follower
+from services.seatfeed.follow import AGAIN_SECONDS, Follower
 from services.seatfeed.ingest import Ingester
 from services.seatfeed.invariants import Checks
 from services.seatfeed.listener import StreamListener
-from services.seatfeed.server import SERVICE, SeatFeed, SeatFeedAdmin, add_seat_feed_to_server
+from services.seatfeed.server import ADMIN_SERVICE, SERVICE, SeatFeed, SeatFeedAdmin, add_seat_feed_to_server
 from services.seatfeed.settings import Settings
 from services.seatfeed.store.pictures import PictureStore, open_redis
 from services.seatfeed.store.seats import SeatLog
-
-ADMIN = seatfeed_pb2.DESCRIPTOR.services_by_name["SeatFeedAdminService"]
-FOLLOW_AGAIN_SECONDS = 0.5  # after the store was away, or before the first epoch
 
 
 async def main() -> None:
@@ -33,15 +29,15 @@ async def main() -> None:
     }
     followers = {shard: Follower(shard, PictureStore(client, shard)) for shard in logs}
     ingesters = [Ingester(shard, logs[shard](), follower.store) for shard, follower in followers.items()]
-    workers = [Worker(f"follow.{shard}", one.run_once, FOLLOW_AGAIN_SECONDS) for shard, one in followers.items()]
+    workers = [Worker(f"follow.{shard}", one.run_once, AGAIN_SECONDS) for shard, one in followers.items()]
     workers += [Worker(f"ingest.{one.shard}", one.run_once, settings.tick_seconds) for one in ingesters]
     feeds = Feeds(followers)
-    bounds = settings.most_subscribers, settings.write_buffer_bytes
+    listener = StreamListener(feeds, settings.stream_listen, settings.most_subscribers, settings.write_buffer_bytes)
     server = Server(settings, "seatfeed")
     server.add(SERVICE, add_seat_feed_to_server, SeatFeed(feeds))
-    server.add(ADMIN, add_SeatFeedAdminServiceServicer_to_server, SeatFeedAdmin(Checks(followers, logs)))
+    server.add(ADMIN_SERVICE, add_SeatFeedAdminServiceServicer_to_server, SeatFeedAdmin(Checks(followers, logs)))
     try:
-        await server.run(workers, [StreamListener(feeds, settings.stream_listen, *bounds).run])
+        await server.run(workers, [listener.run])
     finally:
         for ingester in ingesters:
             await ingester.step_down()

@@ -17,6 +17,7 @@ from services.seatfeed.store.pictures import ENTRIES_KEPT, PictureStore, StoreEr
 from services.seatfeed.views import Subscriber, View
 
 WAIT_SECONDS = 2.0  # for the next entry; two ticks
+AGAIN_SECONDS = 0.5  # after the store was away, or before the first epoch
 IDLE_SECONDS = 600  # a picture that nobody asks for is dropped, and loaded again when somebody does
 MOST_PICTURES = 200  # without subscribers: about 4 MB each for an arena of 18,000 seats
 DELIVERIES_AT_ONCE = 500  # about 5 ms, then others may run

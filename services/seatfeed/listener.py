@@ -12,9 +12,9 @@ import structlog
 
 from chassis.errors import Refusal
 from services.seatfeed import metrics
-from services.seatfeed.encode import update_sse
 from services.seatfeed.errors import TooManySubscribers
 from services.seatfeed.feeds import Feeds
+from services.seatfeed.messages import update_sse
 from services.seatfeed.requests import (
     STREAM_HEAD,
     BadRequest,

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import parse_qs, unquote
 
-import grpc
 import h11
 from google.protobuf.json_format import MessageToJson
 
-from chassis.errors import Refusal, status_of
+from chassis.errors import Code, Refusal, status_of
 
 HEAD_BYTES = 8192  # of a request: a path, a few headers and what the gateway adds
 STREAM_HEAD = (
@@ -16,9 +15,9 @@ STREAM_HEAD = (
 )
 
 STATUSES = {
-    grpc.StatusCode.INVALID_ARGUMENT: HTTPStatus.BAD_REQUEST,
-    grpc.StatusCode.NOT_FOUND: HTTPStatus.NOT_FOUND,
-    grpc.StatusCode.UNAVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
+    Code.INVALID_ARGUMENT: HTTPStatus.BAD_REQUEST,
+    Code.NOT_FOUND: HTTPStatus.NOT_FOUND,
+    Code.UNAVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
 
@@ -68,14 +67,14 @@ def refusal(error: Refusal) -> bytes:
 
 def bad_request(error: BadRequest) -> bytes:
     """A whole answer, in the form that every refusal has."""
-    code = grpc.StatusCode.NOT_FOUND if error.status is HTTPStatus.NOT_FOUND else grpc.StatusCode.INVALID_ARGUMENT
+    code = Code.NOT_FOUND if error.status is HTTPStatus.NOT_FOUND else Code.INVALID_ARGUMENT
     return _answer(error.status, code, error.reason, error.message, {})
 
 
 def defect() -> bytes:
     """A whole answer for what should not have happened; it says nothing more."""
     message = "Something went wrong on our side; try again."
-    return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, grpc.StatusCode.INTERNAL, "INTERNAL", message, {})
+    return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, Code.INTERNAL, "INTERNAL", message, {})
 
 
 def _stream_request(head: h11.Request) -> StreamRequest:
@@ -100,7 +99,7 @@ def _stream_request(head: h11.Request) -> StreamRequest:
     return StreamRequest(event_id, sections[0], last_seen[-1].decode("latin-1") if last_seen else "")
 
 
-def _answer(status: HTTPStatus, code: grpc.StatusCode, reason: str, message: str, metadata: dict[str, str]) -> bytes:
+def _answer(status: HTTPStatus, code: Code, reason: str, message: str, metadata: dict[str, str]) -> bytes:
     body = MessageToJson(status_of(code, reason, message, metadata), indent=None).encode()
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"

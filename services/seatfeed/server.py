@@ -9,12 +9,13 @@ from rowlock.invariant.v1 import invariant_pb2
 from rowlock.seatfeed.v1 import seatfeed_pb2 as pb
 
 from services.seatfeed import metrics
-from services.seatfeed.encode import snapshot_proto, update_proto
 from services.seatfeed.feeds import Feeds
 from services.seatfeed.invariants import Checks
+from services.seatfeed.messages import snapshot_proto, update_proto
 from services.seatfeed.rows import Update
 
 SERVICE = pb.DESCRIPTOR.services_by_name["SeatFeedService"]
+ADMIN_SERVICE = pb.DESCRIPTOR.services_by_name["SeatFeedAdminService"]
 UPDATES_WAITING = 16  # of a gRPC subscriber, so as many seconds; one more and it starts over
 
 

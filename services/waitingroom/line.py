@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from services.waitingroom.rows import Line, LineState
@@ -38,7 +38,7 @@ class _Copy:
     """The last reading of one line: it fails for all who wait for it, or is good for all."""
 
     reading: "asyncio.Task[Line]"
-    read_at: float = field(default_factory=time.monotonic)
+    read_at: float
 
     def fresh(self) -> bool:
         return not self.reading.done() or time.monotonic() - self.read_at < SHARED_SECONDS
@@ -61,7 +61,7 @@ class SharedLines:
     def _start_reading(self, event_id: str) -> _Copy:
         reading = asyncio.create_task(self._read(event_id))
         reading.add_done_callback(lambda done: done.cancelled() or done.exception())  # all who asked may have gone
-        copy = self._copies[event_id] = _Copy(reading)
+        copy = self._copies[event_id] = _Copy(reading, time.monotonic())
         self._copies.move_to_end(event_id)
         if len(self._copies) > LINES_SHARED:
             self._copies.popitem(last=False)

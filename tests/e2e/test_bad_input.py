@@ -70,7 +70,7 @@ async def test_bodies_that_are_no_request(stack: Stack, gateway: Gateway, sale: 
     path = f"/v1/events/{event_id}/holds"
     for raw in (b"{", b"[]", b'{"seatIds":["front row"]}', b'{"seatIds":[99999999999]}', b"\xff\xfe"):
         refused(await gateway.call("POST", path, headers, raw=raw), 400, "INVALID_ARGUMENT")
-    refused(await gateway.call("POST", path, headers, raw=b" " * 10_000_000), 413, "TOO_LARGE")
+    refused(await gateway.call("POST", path, headers, raw=b" " * 10_000_000), 413, "BODY_TOO_LARGE")
     assert await held(stack) == before
 
 

@@ -33,5 +33,5 @@ class Servers:
     async def stop(self) -> None:
         """All of them."""
         for server, channel in self.running:
-            await channel.close()
+            await channel.close(None)
             await server.stop()

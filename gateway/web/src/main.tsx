@@ -2,7 +2,9 @@ import { render } from "preact";
 
 import { App } from "./shell/App.tsx";
 import "./styles/base.css";
+import "./styles/controls.css";
 import "./styles/pages.css";
+import "./styles/buying.css";
 import "./styles/seats.css";
 
 const root = document.getElementById("page");

@@ -1,12 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
+import { serverNow } from "../src/api/clock.ts";
 import { NoAnswer, Refusal, send, sendUntilAnswered } from "../src/api/client.ts";
 
 type Answer = () => Promise<Response>;
 
 const yes: Answer = async () => Response.json({ orderId: "ord_s1_1" }, { status: 202 });
-const status = (code: number, reason: string): Answer => async () =>
-  Response.json({ message: "no", details: [{ reason }] }, { status: code });
+const status =
+  (code: number, reason: string): Answer =>
+  async () =>
+    Response.json({ message: "no", details: [{ reason }] }, { status: code });
 const dropped: Answer = async () => {
   throw new TypeError("network");
 };
@@ -60,6 +63,16 @@ describe("sendUntilAnswered", () => {
     expect(await ask()).toBeInstanceOf(NoAnswer);
     expect(asked).toHaveLength(7);
   });
+});
+
+it("takes the time from first-hand answers only: a cached one has an old Date", async () => {
+  vi.setSystemTime(new Date("2026-11-30T12:00:00Z"));
+  const date = "Mon, 30 Nov 2026 11:00:00 GMT";
+  serve(async () => Response.json({}, { headers: { date } }));
+  await send("/v1/events");
+  expect(serverNow()).toBe(Date.now());
+  await send("/v1/orders", { tokens: { user: "u" } });
+  expect(serverNow()).toBe(Date.parse(date) + 500);
 });
 
 it("sends tokens in headers", async () => {

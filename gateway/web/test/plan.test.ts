@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { fit, toPlan, zoomed } from "../src/seats/camera.ts";
-import { planOf, seatName } from "../src/seats/plan.ts";
+import { corners, planOf, seatName } from "../src/seats/plan.ts";
 import { formatMoney, sum } from "../src/shell/money.ts";
 
 const SEATS_A_ROW = 100;
@@ -41,6 +41,20 @@ describe("planOf", () => {
   });
 });
 
+describe("corners", () => {
+  it("keeps the ends of a straight row, and the bends of another", () => {
+    const straight = Array.from({ length: 30 }, (_, x) => ({ x, y: 2 * x }));
+    expect(corners(straight, 0.1)).toEqual([straight[0], straight[29]]);
+    const bent = [
+      { x: 0, y: 0 },
+      { x: 5, y: 0.05 },
+      { x: 10, y: 0 },
+      { x: 10, y: 10 },
+    ];
+    expect(corners(bent, 0.1)).toEqual([bent[0], bent[2], bent[3]]);
+  });
+});
+
 describe("the camera", () => {
   const camera = fit({ left: 0, top: 0, right: 1_000, bottom: 500 }, { width: 390, height: 400 }, 20);
 
@@ -66,7 +80,12 @@ it("shows money with its currency's decimals", () => {
     { currencyCode: "EUR" },
   ].map(formatMoney);
   expect(shown.map((text) => text.replace(/\s/g, " "))).toEqual(["€12.50", "¥500", "KWD 1.250", "€0.00"]);
-  expect(sum([{ currencyCode: "EUR", amountMinor: "9007199254740993" }, { currencyCode: "EUR", amountMinor: "1" }])).toEqual({
+  expect(
+    sum([
+      { currencyCode: "EUR", amountMinor: "9007199254740993" },
+      { currencyCode: "EUR", amountMinor: "1" },
+    ]),
+  ).toEqual({
     currencyCode: "EUR",
     amountMinor: "9007199254740994",
   });

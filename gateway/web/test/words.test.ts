@@ -19,7 +19,9 @@ describe("wordsFor", () => {
 
   it("says how many tickets one account may have", () => {
     const refusal = new Refusal(409, "TOO_MANY_TICKETS", "", { limit: "8", used: "6" });
-    expect(wordsFor(refusal)).toBe("One account may have 8 tickets for this event. You already have 6. Choose fewer seats.");
+    expect(wordsFor(refusal)).toBe(
+      "One account may have 8 tickets for this event. You already have 6. Choose fewer seats.",
+    );
   });
 
   it("says when the sale begins", () => {
@@ -44,9 +46,20 @@ it("reads the reason and metadata out of a refusal's details", () => {
   const refusal = refusalOf(409, {
     code: 10,
     message: "gone",
-    details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "SEAT_UNAVAILABLE", metadata: { lostSeatIds: "3" } }],
+    details: [
+      {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        reason: "SEAT_UNAVAILABLE",
+        metadata: { lostSeatIds: "3" },
+      },
+    ],
   });
-  expect(refusal).toMatchObject({ status: 409, reason: "SEAT_UNAVAILABLE", message: "gone", metadata: { lostSeatIds: "3" } });
+  expect(refusal).toMatchObject({
+    status: 409,
+    reason: "SEAT_UNAVAILABLE",
+    message: "gone",
+    metadata: { lostSeatIds: "3" },
+  });
 });
 
 it("takes an answer that is not ours for its status alone", () => {

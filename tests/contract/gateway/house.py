@@ -32,6 +32,7 @@ from sandbox.issuer.app import make_app as make_issuer
 from sandbox.issuer.grants import Grants
 from sandbox.issuer.keys import Keys
 from stack.engines import envoy_command
+from tests.contract.gateway.relay import Relay
 
 EVENT = "evt_s1_1"
 OTHER_EVENT = "evt_s1_2"
@@ -72,7 +73,7 @@ PUBLIC = {
 
 
 class House:
-    """`url` is the gateway's. Two replicas of booking run; the others are single."""
+    """`url` is the gateway's. Two replicas of booking run, each behind a relay that can kill it."""
 
     def __init__(self, scratch: Path) -> None:
         self.scratch, self.recorder = scratch, Recorder()
@@ -139,6 +140,9 @@ class House:
         for name in PUBLIC:
             replicas = 2 if name == "booking" else 1
             self.servers[name] = [await self.start_server(name) for _ in range(replicas)]
+        self.relays = [Relay(server.port) for server in self.servers["booking"]]
+        for relay in self.relays:
+            await relay.start()
         self.stream_server = await asyncio.start_server(self.stream.serve, "127.0.0.1", 0)
         pages = self.scratch / "dist"
         (pages / "assets").mkdir(parents=True)
@@ -159,15 +163,18 @@ class House:
         await asyncio.gather(*self.web_tasks)
         self.stream.end.set()
         self.stream_server.close()
+        for relay in self.relays:
+            await relay.kill()
         for servers in self.servers.values():
-            for server in servers:
-                await server.stop()
+            for each in servers:
+                await each.stop()
 
     def _settings(self, admin: int) -> GatewaySettings:
-        addresses = {
+        addresses: dict[str, Any] = {
             f"{name}_addresses": tuple(Endpoint("127.0.0.1", server.port) for server in servers)
             for name, servers in self.servers.items()
         }
+        addresses["booking_addresses"] = tuple(Endpoint("127.0.0.1", relay.port) for relay in self.relays)
         stream_port = self.stream_server.sockets[0].getsockname()[1]
         return GatewaySettings(
             **addresses,

@@ -62,7 +62,7 @@ def _line_token(**changes: object) -> str:
 
 def _unsigned(token: str) -> str:
     claims = jwt.decode(token, options={"verify_signature": False})
-    return jwt.encode(claims, None, algorithm="none")
+    return jwt.encode(claims, "", algorithm="none")
 
 
 BAD_ADMISSIONS = {

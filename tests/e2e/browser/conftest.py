@@ -38,7 +38,8 @@ def endpoints() -> dict[str, Any]:
     """Where the running stack is; starts one if none runs, and leaves it running."""
     home = Path(os.environ.get("ROWLOCK_HOME", CHECKOUT / ".rowlock"))
     command = [sys.executable, "-m", "stack", "start"]
-    subprocess.run(command, check=True, cwd=CHECKOUT, capture_output=True, timeout=START_SECONDS)
+    started = subprocess.run(command, check=False, cwd=CHECKOUT, capture_output=True, text=True, timeout=START_SECONDS)
+    assert started.returncode == 0, started.stdout + started.stderr
     found: dict[str, Any] = json.loads((home / "endpoints.json").read_text())
     return found
 

@@ -34,7 +34,7 @@ class PaymentsServicer(payments_pb2_grpc.PaymentsInternalServiceServicer):
         self.asked: list[payments_pb2.ChargeOrderRequest] = []
         self.refusal: Refusal | None = None
 
-    async def ChargeOrder(self, request, context):  # type: ignore[no-untyped-def]
+    async def ChargeOrder(self, request, context):
         if self.refusal:
             raise self.refusal
         self.asked.append(request)
@@ -47,10 +47,10 @@ class WaitingRoomServicer(waitingroom_pb2_grpc.WaitingRoomInternalServiceService
     def __init__(self) -> None:
         self.told: list[waitingroom_pb2.ReportSalesRequest] = []
 
-    async def PutLinePolicy(self, request, context):  # type: ignore[no-untyped-def]
+    async def PutLinePolicy(self, request, context):
         raise AssertionError("booking hands over no policy")
 
-    async def ReportSales(self, request, context):  # type: ignore[no-untyped-def]
+    async def ReportSales(self, request, context):
         self.told.append(request)
         return waitingroom_pb2.ReportSalesResponse()
 

@@ -54,7 +54,7 @@ async def connections(booth: Booth, count: int) -> AsyncIterator[list[asyncpg.Co
 
 def hold(connection: asyncpg.Connection, account: str, key: str, *seats: int) -> Coroutine[Any, Any, Any]:
     """`hold_seats` for one request, in whatever transaction the connection is in."""
-    return hold_queries.hold_seats(  # type: ignore[no-any-return]
+    return hold_queries.hold_seats(
         connection,
         wait=True,
         grace=GRACE,
@@ -71,7 +71,7 @@ def hold(connection: asyncpg.Connection, account: str, key: str, *seats: int) ->
 
 def order(connection: asyncpg.Connection, account: str, hold_number: UUID) -> Coroutine[Any, Any, Any]:
     """`create_order`, in whatever transaction the connection is in."""
-    return order_queries.create_order(  # type: ignore[no-any-return]
+    return order_queries.create_order(
         connection,
         account=account,
         hold=hold_number,

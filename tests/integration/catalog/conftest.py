@@ -59,5 +59,5 @@ async def catalog(database: Callable[..., Awaitable[str]], servers: Servers) -> 
         ),
     )
     yield Catalog(channel, pool, booking, waitingroom, servers.address_of(channel))
-    await peers.close()
+    await peers.close(None)
     await pool.close()

@@ -46,18 +46,16 @@ class Catalog:
         """An event in a month with prices for the small plan."""
         self.requests += 1
         start: datetime = fields.pop("start", SOON)
-        request = pb2.CreateEventRequest(
-            **{
-                "request_id": f"request-{self.requests}",
-                "name": "Night Trains",
-                "performer": "The Sleepers",
-                "venue_id": venue_id,
-                "start_time": timestamp(start),
-                "sale_start_time": timestamp(start - timedelta(days=20)),
-                "prices": [price("Stalls", 2500), price("Box", 9000, 500)],
-            }
-            | fields
-        )
+        usual: dict[str, Any] = {
+            "request_id": f"request-{self.requests}",
+            "name": "Night Trains",
+            "performer": "The Sleepers",
+            "venue_id": venue_id,
+            "start_time": timestamp(start),
+            "sale_start_time": timestamp(start - timedelta(days=20)),
+            "prices": [price("Stalls", 2500), price("Box", 9000, 500)],
+        }
+        request = pb2.CreateEventRequest(**usual | fields)
         return (await self.admin.CreateEvent(request)).event
 
     async def publish(self, venue_id: str, **fields: Any) -> Any:

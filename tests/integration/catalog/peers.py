@@ -30,6 +30,9 @@ class RecordingBooking(booking_pb2_grpc.BookingInternalServiceServicer):
             raise self.faults.pop(0)
         return booking_pb2.PutInventoryResponse(seat_count=len(request.seats))
 
+    async def RecordPaymentOutcome(self, request: Any, context: Any) -> Any:
+        raise AssertionError("catalog knows of no payment")
+
 
 class RecordingWaitingRoom(waitingroom_pb2_grpc.WaitingRoomInternalServiceServicer):
     """Takes line policies."""
@@ -45,6 +48,9 @@ class RecordingWaitingRoom(waitingroom_pb2_grpc.WaitingRoomInternalServiceServic
         if self.faults:
             raise self.faults.pop(0)
         return waitingroom_pb2.PutLinePolicyResponse()
+
+    async def ReportSales(self, request: Any, context: Any) -> Any:
+        raise AssertionError("catalog knows of no sale")
 
 
 def lost_answer() -> Exception:

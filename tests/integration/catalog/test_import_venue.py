@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import asyncpg
 import grpc
@@ -49,7 +50,7 @@ async def test_import_venue_refuses_a_known_name_elsewhere(catalog: Catalog) -> 
     assert (code, reason) == (grpc.StatusCode.ALREADY_EXISTS, "VENUE_DIFFERS")
 
 
-NO_PLACES = [
+NO_PLACES: list[dict[str, Any]] = [
     *({"name": " "}, {"name": "x" * 201}, {"city": ""}, {"city": "a\0b"}),
     *({"country_code": "pt"}, {"country_code": ""}, {"time_zone": "Lisbon"}, {"time_zone": ""}),
 ]

@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
@@ -9,7 +10,7 @@ from tests.support import databases
 
 
 @pytest.fixture
-async def empty(postgres: str):
+async def empty(postgres: str) -> AsyncIterator[str]:
     connection = await asyncpg.connect(postgres)
     await connection.execute("CREATE DATABASE migrated")
     await connection.close()

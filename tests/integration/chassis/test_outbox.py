@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import asyncpg
 import pytest
@@ -9,7 +9,7 @@ from chassis.outbox import Message, Relay, SinkUnavailable
 
 
 @pytest.fixture
-async def pool(database) -> AsyncIterator[asyncpg.Pool]:
+async def pool(database: Callable[..., Awaitable[str]]) -> AsyncIterator[asyncpg.Pool]:
     made = await asyncpg.create_pool(await database("payments"), min_size=1, max_size=8)
     yield made
     await made.close()

@@ -31,7 +31,8 @@ class Booking(booking_pb2_grpc.BookingServiceServicer):
 
 @pytest.fixture
 async def booking(servers: Servers) -> Any:
-    channel = await servers.start((SERVICE, booking_pb2_grpc.add_BookingServiceServicer_to_server, Booking()))
+    servicer = Booking()  # type: ignore[abstract]
+    channel = await servers.start((SERVICE, booking_pb2_grpc.add_BookingServiceServicer_to_server, servicer))
     return booking_pb2_grpc.BookingServiceStub(channel)
 
 

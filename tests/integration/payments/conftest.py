@@ -9,7 +9,7 @@ import pytest
 from services.payments.processor import StripeProcessor
 from services.payments.store.attempts import Attempts
 from tests.integration.payments.desk import Desk
-from tests.integration.processor.sandbox import API_KEY, Line, Sandbox
+from tests.integration.processor.sandbox_process import API_KEY, Line, Sandbox
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from services.payments.charging import Charger, Processor
 from services.payments.rows import Attempt, Charge, State
 from services.payments.store.attempts import Attempts
 from services.payments.workers import ChargeWorker
-from tests.integration.processor.sandbox import API_KEY
+from tests.integration.processor.sandbox_process import API_KEY
 
 ORDER = "ord_s1_42"
 BOOKING = booking_pb2.DESCRIPTOR.services_by_name["BookingInternalService"]

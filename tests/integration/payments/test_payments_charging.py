@@ -4,7 +4,7 @@ import pytest
 
 from services.payments.rows import State
 from tests.integration.payments.desk import ORDER, UNDECIDED, Desk, charge_of
-from tests.integration.processor.sandbox import Fault, Line, Sandbox, cut, server_error, silence
+from tests.integration.processor.sandbox_process import Fault, Line, Sandbox, cut, server_error, silence
 
 
 async def test_charge_succeeds_in_two_steps(desk: Desk, line: Line, sandbox: Sandbox) -> None:

@@ -14,7 +14,7 @@ from rowlock.payments.v1 import payments_pb2 as pb
 from rowlock.payments.v1 import payments_pb2_grpc as stubs
 
 from tests.integration.payments.desk import BOOKING, ORDER, Booking, environment
-from tests.integration.processor.sandbox import Line, Sandbox, end, start_module
+from tests.integration.processor.sandbox_process import Line, Sandbox, end, start_module
 from tests.support.engines import free_port
 from tests.support.servers import Servers
 

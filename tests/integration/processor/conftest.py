@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import stripe
 
-from tests.integration.processor.sandbox import API_KEY, Sandbox
+from tests.integration.processor.sandbox_process import API_KEY, Sandbox
 
 
 @pytest.fixture
@@ -23,4 +23,4 @@ async def intents(sandbox: Sandbox) -> AsyncIterator[stripe.PaymentIntentService
     http = stripe.HTTPXClient(timeout=10)
     client = stripe.StripeClient(API_KEY, base_addresses={"api": sandbox.url}, http_client=http, max_network_retries=0)
     yield client.v1.payment_intents
-    await http.close_async()  # type: ignore[no-untyped-call]
+    await http.close_async()

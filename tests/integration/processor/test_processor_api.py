@@ -8,7 +8,7 @@ import httpx
 import pytest
 import stripe
 
-from tests.integration.processor.sandbox import Sandbox
+from tests.integration.processor.sandbox_process import Sandbox
 
 CREATE: Any = {"amount": 4200, "currency": "eur", "metadata": {"order_id": "ord_s1_1"}}
 PAY: Any = {"payment_method": "pm_card_visa", "error_on_requires_action": True}

@@ -83,6 +83,16 @@ async def lead(ingester: Ingester) -> None:
     raise AssertionError("the ingester does not lead")
 
 
+async def tick(ingester: Ingester) -> None:
+    """Ticks until all that is committed now is stored; on a busy machine one tick may not get that far."""
+    _, end = await ingester.seat_log.probe_log()
+    for _ in range(50):
+        await ingester.tick()
+        if ingester.head is not None and ingester.head.covered >= end:
+            return
+    raise AssertionError("the ingester does not reach the end of the log")
+
+
 async def follow(follower: Follower) -> None:
     """Until it has read everything that is stored."""
     while True:

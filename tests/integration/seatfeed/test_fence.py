@@ -1,5 +1,6 @@
 """An ingester that was paused between reading and writing wakes after its successor has written."""
 
+import asyncio
 from pathlib import Path
 
 import asyncpg
@@ -10,7 +11,7 @@ from services.seatfeed.ingest import Ingester
 from services.seatfeed.rows import Head, Standing
 from services.seatfeed.store import pictures
 from services.seatfeed.store.pictures import PictureStore
-from tests.integration.seatfeed.house import EVENT, Booking, House, lead
+from tests.integration.seatfeed.house import EVENT, Booking, House, lead, tick
 
 GUARD = "stored[1] ~= ARGV[1] or stored[2] ~= ARGV[2]"
 
@@ -19,13 +20,14 @@ async def pause_between_reading_and_writing(booking: Booking, house: House, paus
     """`paused` has read that seat 1 is sold; its successor, returned, has stored that it is on sale again."""
     await lead(paused)
     await booking.set_state("SOLD", 1)
-    await paused.read_log()
-    assert paused.pending
+    async with asyncio.timeout(10):
+        while not paused.pending:
+            await paused.read_log()
     await end_connections(house)
     successor = house.ingester()
     await lead(successor)
     await booking.set_state("AVAILABLE", 1)
-    await successor.tick()
+    await tick(successor)
     return successor
 
 
@@ -57,7 +59,7 @@ async def test_a_paused_ingester_cannot_overwrite_its_successor(booking: Booking
     with pytest.raises(PictureLost):
         await paused.write_tick()
     assert await stored_standing(successor.store) is Standing.OPEN
-    await successor.tick()  # and goes on
+    await tick(successor)  # and goes on
 
 
 async def test_control_without_the_fence_it_does(booking: Booking, house: House) -> None:
@@ -76,6 +78,6 @@ async def test_a_builder_of_an_epoch_that_was_overtaken_is_refused(booking: Book
     await lead(first)
     old = first.head
     assert old is not None
-    await first.tick()
+    await tick(first)
     with pytest.raises(PictureLost):
         await first.store.start_epoch(old, Head("late", 1, 0, 0))

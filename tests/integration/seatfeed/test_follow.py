@@ -8,12 +8,12 @@ from services.seatfeed.errors import PictureLost, PictureMissing
 from services.seatfeed.follow import IDLE_SECONDS, Follower
 from services.seatfeed.ingest import Ingester
 from services.seatfeed.rows import StoredPicture
-from tests.integration.seatfeed.house import EVENT, Booking, Client, House, follow, lead
+from tests.integration.seatfeed.house import EVENT, Booking, Client, House, follow, lead, tick
 
 
 async def sell_and_tick(booking: Booking, ingester: Ingester, *seats: int) -> None:
     await booking.set_state("SOLD", *seats)
-    await ingester.tick()
+    await tick(ingester)
 
 
 async def test_a_picture_newer_than_what_was_read_takes_no_delta_twice(booking: Booking, house: House) -> None:
@@ -115,7 +115,7 @@ async def test_an_arena_is_published_in_one_transaction(booking: Booking, house:
         "INSERT INTO seat (event_id, seat_id, tier, section, row_name, number)"
         " SELECT 8, 1000 + n, 1, 'S' || n % 60, '1', n::text FROM generate_series(1, 18000) AS n"
     )
-    await ingester.tick()
+    await tick(ingester)
     await follow(follower)
     view = await follower.view(8)
     assert len(view.picture.section_of) == 18_000
@@ -126,7 +126,7 @@ async def test_pictures_that_nobody_looks_at_are_dropped(booking: Booking, house
     ingester, follower = house.ingester(), house.follower()
     await lead(ingester)
     await booking.add_event(8, {"Z": [100]})
-    await ingester.tick()
+    await tick(ingester)
     await follow(follower)
     await follower.subscribe(EVENT, "", Client())
     await follower.view(8)
@@ -134,7 +134,7 @@ async def test_pictures_that_nobody_looks_at_are_dropped(booking: Booking, house
         view.used -= IDLE_SECONDS + 1
     for live in ingester.live.values():
         live.changed -= IDLE_SECONDS + 1
-    await ingester.tick()
+    await tick(ingester)
     await follow(follower)
     assert set(follower.views) == {EVENT}  # it has a subscriber
     assert not ingester.live

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from services.seatfeed.rows import Standing
-from tests.integration.seatfeed.house import EVENT, EVENT_ID, PUBLIC, Booking, Client, House, follow, lead
+from tests.integration.seatfeed.house import EVENT, EVENT_ID, PUBLIC, Booking, Client, House, follow, lead, tick
 
 
 async def test_get_seats_shows_the_table_after_a_first_start(booking: Booking, house: House) -> None:
@@ -31,7 +31,7 @@ async def test_a_tick_is_one_delta_with_absolute_values(booking: Booking, house:
     await booking.set_state("HELD", 1, 2)
     await booking.set_state("PENDING_PAYMENT", 1)
     await booking.set_state("SOLD", 1)
-    await ingester.tick()
+    await tick(ingester)
     await follow(follower)
     (update,) = client.updates
     assert [tuple(counts) for counts in update.sections] == [("A", 18, 1, 1)]
@@ -46,7 +46,7 @@ async def test_held_counts_alone_are_a_delta_and_name_no_seat(booking: Booking, 
     client = Client("A")
     await follower.subscribe(EVENT, "A", client)
     await booking.set_state("HELD", 3)
-    await ingester.tick()
+    await tick(ingester)
     await follow(follower)
     (update,) = client.updates
     assert [tuple(counts) for counts in update.sections] == [("A", 19, 1, 0)]
@@ -58,7 +58,7 @@ async def test_a_tick_without_change_moves_only_the_age(booking: Booking, house:
     await lead(ingester)
     await follow(follower)
     before = await house.feeds(follower).get_seats(EVENT_ID, "")
-    await ingester.tick()
+    await tick(ingester)
     await follow(follower)
     after = await house.feeds(follower).get_seats(EVENT_ID, "")
     assert after.as_of > before.as_of
@@ -68,14 +68,14 @@ async def test_a_tick_without_change_moves_only_the_age(booking: Booking, house:
 async def test_changes_while_no_ingester_lives_are_not_lost(booking: Booking, house: House) -> None:
     first = house.ingester()
     await lead(first)
-    await first.tick()
+    await tick(first)
     assert first.head is not None
     epoch = first.head.epoch
     await first.step_down()
     await booking.set_state("SOLD", 1, 2, 3)
     second, follower = house.ingester(), house.follower()
     await lead(second)
-    await second.tick()
+    await tick(second)
     await follow(follower)
     assert second.head is not None
     assert second.head.epoch == epoch
@@ -98,15 +98,15 @@ async def test_overlapping_transactions_come_whole_and_in_the_order_of_their_com
         await transaction.start()
         await booking.set_state("SOLD", 1, 2, connection=early)
         await booking.set_state("SOLD", 3)  # began later, commits first
-        await ingester.tick()
+        await tick(ingester)
         await booking.set_state("SOLD", 4, connection=early)
-        await ingester.tick()
+        await tick(ingester)
         await follow(follower)
         assert [update.seats for update in client.updates] == [((3, Standing.TAKEN),)]
         await transaction.commit()
     finally:
         await early.close()
-    await ingester.tick()
+    await tick(ingester)
     await follow(follower)
     assert client.updates[1].seats == ((1, Standing.TAKEN), (2, Standing.TAKEN), (4, Standing.TAKEN))
     assert client.updates[1].prev == client.updates[0].watermark
@@ -116,11 +116,13 @@ async def test_overlapping_transactions_come_whole_and_in_the_order_of_their_com
 async def test_only_what_is_stored_is_acknowledged(booking: Booking, house: House) -> None:
     ingester = house.ingester()
     await lead(ingester)
-    await ingester.tick()
+    await tick(ingester)
     assert ingester.head is not None
     covered = ingester.head.covered
     await booking.set_state("SOLD", 5)
-    await ingester.read_log()
+    async with asyncio.timeout(10):
+        while not ingester.pending:
+            await ingester.read_log()
     slot = await ingester.seat_log.get_slot()
     assert slot is not None
     assert slot.confirmed <= covered
@@ -135,7 +137,7 @@ async def test_a_seat_that_comes_or_goes_voids_the_picture(booking: Booking, hou
     await follower.subscribe(EVENT, "", client)
     await booking.connection.execute("DELETE FROM seat WHERE seat_id = 60")
     await booking.add_event(8, {"Z": [100, 101]})
-    await ingester.tick()
+    await tick(ingester)
     await follow(follower)
     assert [update.resync for update in client.updates] == [True]
     assert (await follower.view(EVENT)).picture.counts("C") == ("C", 19, 0, 0)
@@ -167,11 +169,11 @@ async def test_a_stored_picture_that_is_missing_starts_an_epoch(booking: Booking
 async def test_a_stored_picture_older_than_the_slot_starts_an_epoch(booking: Booking, house: House) -> None:
     first = house.ingester()
     await lead(first)
-    await first.tick()
+    await tick(first)
     assert first.head is not None
     old, epoch = first.head, first.head.epoch
     await booking.set_state("SOLD", 1)
-    await first.tick()
+    await tick(first)
     await first.step_down()
     log = house.open_log()
     await log.connect()
@@ -201,11 +203,13 @@ async def test_a_second_ingester_waits_and_takes_over(booking: Booking, house: H
 
 async def test_a_truncated_table_starts_an_epoch(booking: Booking, house: House) -> None:
     ingester, follower = house.ingester(), house.follower()
-    await ingester.run_once()
+    await lead(ingester)
     await booking.connection.execute("TRUNCATE seat")
     await booking.add_event(9, {"N": [1]})
-    await ingester.run_once()
-    await ingester.run_once()
+    async with asyncio.timeout(10):
+        while ingester.stream is not None:
+            await ingester.run_once()
+    await lead(ingester)
     await follow(follower)
     assert follower.events == {9}
 

@@ -11,7 +11,7 @@ from rowlock.seatfeed.v1 import seatfeed_pb2 as pb
 from services.seatfeed.follow import Follower
 from services.seatfeed.ingest import Ingester
 from services.seatfeed.listener import StreamListener
-from tests.integration.seatfeed.house import EVENT, EVENT_ID, Booking, Event, House, follow, lead, parse_events
+from tests.integration.seatfeed.house import EVENT, EVENT_ID, Booking, Event, House, follow, lead, parse_events, tick
 
 PATH = f"/v1/events/{EVENT_ID}/updates"
 
@@ -23,7 +23,7 @@ class Feed:
         self.ingester, self.follower, self.listener = ingester, follower, listener
 
     async def tick(self) -> None:
-        await self.ingester.tick()
+        await tick(self.ingester)
         await follow(self.follower)
 
     async def connect(self, path: str = PATH, **headers: str) -> "Reader":
@@ -147,18 +147,18 @@ async def test_a_reader_that_does_not_read_is_dropped(booking: Booking, feed: Fe
     quick = await feed.connect()
     await asyncio.sleep(0.05)
     slow.reader._transport.pause_reading()  # type: ignore[attr-defined]
-    for tick in range(400):
-        await booking.set_state("HELD" if tick % 2 else "SOLD", *range(1, 21))
+    for number in range(400):
+        await booking.set_state("HELD" if number % 2 else "SOLD", *range(1, 21))
         await feed.tick()
         await quick.event()
         if len(feed.listener.connections) == 1:
             break
-        grow_updates(feed, tick)
+        grow_updates(feed)
     assert len(feed.listener.connections) == 1
     assert sum(len(subscribers) for subscribers in feed.follower.views[EVENT].subscribers.values()) == 1
 
 
-def grow_updates(feed: Feed, tick: int) -> None:
+def grow_updates(feed: Feed) -> None:
     """A socket takes megabytes before anybody notices: the slow reader's section gets updates of that size."""
     view = feed.follower.views[EVENT]
     for connection in list(view.subscribers["A"]):

@@ -67,7 +67,7 @@ async def running(environment: dict[str, str]) -> AsyncIterator[Feed]:
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
-            await process.wait()
+            assert await process.wait() == 0
         await draining
 
 

@@ -10,7 +10,7 @@ import pytest
 from services.seatfeed.follow import Follower
 from services.seatfeed.rows import Standing
 from services.seatfeed.views import View
-from tests.integration.seatfeed.house import EVENT, PUBLIC, Booking, Client, House, follow, lead
+from tests.integration.seatfeed.house import EVENT, PUBLIC, Booking, Client, House, follow, lead, tick
 
 STATES = ["AVAILABLE", "HELD", "PENDING_PAYMENT", "SOLD", "BLOCKED"]
 WRITERS = 3
@@ -57,7 +57,7 @@ async def test_snapshot_and_deltas_end_at_the_table(booking: Booking, house: Hou
     async with AsyncExitStack() as stack:
         stack.callback(lambda: [writer.cancel() for writer in writers])
         while not all(writer.done() for writer in writers):
-            await ingester.tick()
+            await tick(ingester)
             await follow(follower)
             clients.append(await join(follower, chance.choice(["", "A", "B", "C"]), chance))
         await asyncio.gather(*writers)
@@ -68,7 +68,7 @@ async def test_snapshot_and_deltas_end_at_the_table(booking: Booking, house: Hou
         view.unsubscribe(client.section, client)
         if first is not None:
             client.deliver(first)
-    await ingester.tick()
+    await tick(ingester)
     for one in (follower, other):
         await follow(one)
 

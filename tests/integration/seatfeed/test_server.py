@@ -13,18 +13,24 @@ from services.seatfeed.follow import Follower
 from services.seatfeed.ingest import Ingester
 from services.seatfeed.invariants import Checks
 from services.seatfeed.rows import Update
-from services.seatfeed.server import SERVICE, UPDATES_WAITING, Inbox, SeatFeed, SeatFeedAdmin, add_seat_feed_to_server
-from tests.integration.seatfeed.house import EVENT, EVENT_ID, Booking, House, follow, lead
+from services.seatfeed.server import (
+    ADMIN_SERVICE,
+    SERVICE,
+    UPDATES_WAITING,
+    Inbox,
+    SeatFeed,
+    SeatFeedAdmin,
+    add_seat_feed_to_server,
+)
+from tests.integration.seatfeed.house import EVENT, EVENT_ID, Booking, House, follow, lead, tick
 from tests.support.servers import Servers
-
-ADMIN = pb.DESCRIPTOR.services_by_name["SeatFeedAdminService"]
 
 
 async def serve(house: House, servers: Servers, follower: Follower) -> grpc.aio.Channel:
     checks = Checks({"s1": follower}, {"s1": house.open_log})
     return await servers.start(
         (SERVICE, add_seat_feed_to_server, SeatFeed(house.feeds(follower))),
-        (ADMIN, pb_grpc.add_SeatFeedAdminServiceServicer_to_server, SeatFeedAdmin(checks)),
+        (ADMIN_SERVICE, pb_grpc.add_SeatFeedAdminServiceServicer_to_server, SeatFeedAdmin(checks)),
     )
 
 
@@ -84,7 +90,7 @@ async def test_stream_updates(booking: Booking, house: House, servers: Servers) 
     call = stub.StreamUpdates(pb.StreamUpdatesRequest(event_id=EVENT_ID, section="A"))
     first = cast(pb.StreamUpdatesResponse, await call.read())
     await booking.set_state("SOLD", 4)
-    await ingester.tick()
+    await tick(ingester)
     await follow(follower)
     update = cast(pb.StreamUpdatesResponse, await call.read())
     assert update.prev == first.watermark
@@ -172,5 +178,5 @@ async def test_check_invariants(booking: Booking, house: House, servers: Servers
 
 async def tick_on(ingester: Ingester) -> None:
     while True:
-        await ingester.tick()
+        await tick(ingester)
         await asyncio.sleep(0.05)

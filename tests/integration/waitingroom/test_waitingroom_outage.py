@@ -89,7 +89,7 @@ async def test_calls_are_refused_at_once_while_the_store_is_gone_and_answered_wh
     assert await room.join("ann") == 1
     admitter = Admitter(room.lines)
     store.stop()
-    assert await seconds_until_refused(room) < 0.5
+    assert await seconds_until_refused(room) < 1.5
     await admitter.run_once()
     assert admitter.away
     store.start()
@@ -105,7 +105,7 @@ async def test_calls_are_refused_at_once_while_the_store_is_gone_and_answered_wh
 async def test_calls_are_refused_in_time_while_the_store_hangs(store: Store, room: Room) -> None:
     store.signal(signal.SIGSTOP)
     waits = await asyncio.gather(*(seconds_until_refused(room) for _ in range(200)))
-    assert max(waits) < 3
+    assert max(waits) < 3.5  # two tries of the client's own would take 4
     store.signal(signal.SIGCONT)
     assert await room.join("ann") == 1
     assert await room.join("bob") == 2

@@ -40,17 +40,17 @@ def settings(**changes: Any) -> GatewaySettings:
 def rendered(directory: Path, **changes: Any) -> dict[str, Any]:
     directory.mkdir(exist_ok=True)
     render(settings(**changes), directory / "envoy.json")
-    return json.loads((directory / "envoy.json").read_text())  # type: ignore[no-any-return]
+    return json.loads((directory / "envoy.json").read_text())
 
 
 def manager_of(configuration: dict[str, Any]) -> dict[str, Any]:
     [listener] = configuration["static_resources"]["listeners"]
-    return listener["filter_chains"][0]["filters"][0]["typed_config"]  # type: ignore[no-any-return]
+    return listener["filter_chains"][0]["filters"][0]["typed_config"]
 
 
 def routes_of(configuration: dict[str, Any]) -> list[dict[str, Any]]:
     [host] = manager_of(configuration)["route_config"]["virtual_hosts"]
-    return host["routes"]  # type: ignore[no-any-return]
+    return host["routes"]
 
 
 @pytest.mark.parametrize(

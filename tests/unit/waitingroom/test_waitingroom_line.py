@@ -51,6 +51,23 @@ def test_eta_is_positions_over_rate(ahead: int, rate: float, seconds: float | No
     assert eta_seconds(ahead, rate) == seconds
 
 
+class Stopwatch:
+    """Stands still unless a test moves it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture(autouse=True)
+def stopwatch(monkeypatch: pytest.MonkeyPatch) -> Stopwatch:
+    made = Stopwatch()
+    monkeypatch.setattr(line_module, "time", made)
+    return made
+
+
 class Reader:
     """Reads slowly, and counts."""
 
@@ -66,14 +83,15 @@ class Reader:
         return STANDING
 
 
-async def test_get_line_is_read_once_for_all_who_ask_together_and_shortly_after() -> None:
+async def test_get_line_is_read_once_for_all_who_ask_together_and_shortly_after(stopwatch: Stopwatch) -> None:
     reader = Reader()
     shared = SharedLines(reader)
     lines = await asyncio.gather(*(shared.get_line(event) for event in ["a", "b"] * 500))
     assert set(map(id, lines)) == {id(STANDING)}
+    stopwatch.seconds = line_module.SHARED_SECONDS - 0.001
     await shared.get_line("a")
     assert reader.reads == ["a", "b"]
-    await asyncio.sleep(line_module.SHARED_SECONDS)
+    stopwatch.seconds = line_module.SHARED_SECONDS
     await shared.get_line("a")
     assert reader.reads == ["a", "b", "a"]
 

@@ -66,7 +66,8 @@ export async function completeSignIn(query: URLSearchParams): Promise<string> {
   const attempt = stored<Attempt>(ATTEMPT);
   sessionStorage.removeItem(ATTEMPT);
   const code = query.get("code");
-  if (!attempt || query.get("state") !== attempt.state) throw new SignInFailed("This sign-in was not begun in this tab.");
+  if (!attempt || query.get("state") !== attempt.state)
+    throw new SignInFailed("This sign-in was not begun in this tab.");
   if (!code) throw new SignInFailed(query.get("error_description") ?? "The sign-in was called off.");
   const session_ = await exchange(await findProvider(), code, attempt);
   begin(session_);

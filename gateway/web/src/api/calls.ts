@@ -24,9 +24,8 @@ export interface Search {
 export const EVENTS_PER_PAGE = 20;
 
 export async function listEvents(search: Search, pageToken: string, signal?: AbortSignal) {
-  const query = new URLSearchParams({ ...search, pageToken, pageSize: String(EVENTS_PER_PAGE) });
-  for (const [name, value] of [...query]) if (value === "") query.delete(name);
-  const answer = await send<{ events?: Event[]; nextPageToken?: string }>(`/v1/events?${query}`, withSignal(signal));
+  const path = `/v1/events${queryOf({ ...search, pageToken, pageSize: String(EVENTS_PER_PAGE) })}`;
+  const answer = await send<{ events?: Event[]; nextPageToken?: string }>(path, withSignal(signal));
   return { events: (answer.events ?? []).map(wholeEvent), nextPageToken: answer.nextPageToken ?? "" };
 }
 
@@ -40,14 +39,12 @@ export async function getPlan(eventId: string, signal?: AbortSignal): Promise<Ev
 }
 
 export async function getSeats(eventId: string, section: string, signal?: AbortSignal): Promise<Snapshot> {
-  const query = section ? `?${new URLSearchParams({ section })}` : "";
-  const path = `/v1/events/${encodeURIComponent(eventId)}/seats${query}`;
+  const path = `/v1/events/${encodeURIComponent(eventId)}/seats${queryOf({ section })}`;
   return wholeSnapshot(await send<Partial<Snapshot>>(path, withSignal(signal)));
 }
 
 export function updatesPath(eventId: string, section: string): string {
-  const query = section ? `?${new URLSearchParams({ section })}` : "";
-  return `/v1/events/${encodeURIComponent(eventId)}/updates${query}`;
+  return `/v1/events/${encodeURIComponent(eventId)}/updates${queryOf({ section })}`;
 }
 
 export async function joinLine(eventId: string, tokens: Tokens): Promise<Position> {
@@ -134,9 +131,11 @@ export async function getOrder(orderId: string, tokens: Tokens, signal?: AbortSi
 }
 
 export async function listOrders(pageToken: string, tokens: Tokens, signal?: AbortSignal) {
-  const query = pageToken ? `?${new URLSearchParams({ pageToken })}` : "";
   const request = { tokens, ...withSignal(signal) };
-  const answer = await send<{ orders?: Order[]; nextPageToken?: string }>(`/v1/orders${query}`, request);
+  const answer = await send<{ orders?: Order[]; nextPageToken?: string }>(
+    `/v1/orders${queryOf({ pageToken })}`,
+    request,
+  );
   return { orders: answer.orders ?? [], nextPageToken: answer.nextPageToken ?? "" };
 }
 
@@ -153,6 +152,13 @@ export function wholeSnapshot(answer: Partial<Snapshot>): Snapshot {
     sections: (answer.sections ?? []).map(wholeCounts),
     seats: answer.seats ?? [],
   };
+}
+
+/** `?name=value&…` without the empty ones. A space is %20: the gateway takes a plus sign for a plus sign. */
+export function queryOf(values: Record<string, string>): string {
+  const filled = Object.entries(values).filter(([, value]) => value !== "");
+  const text = String(new URLSearchParams(filled)).replace(/\+/g, "%20");
+  return text === "" ? "" : `?${text}`;
 }
 
 function wholeCounts(counts: Partial<SectionCounts>): SectionCounts {

@@ -41,7 +41,7 @@ const RETRY_WAITS_MS: readonly number[] = [500, 1_000, 2_000, 4_000, 8_000, 12_0
 export async function send<T>(path: string, request: Request = {}): Promise<T> {
   const sentMs = Date.now();
   const response = await reach(path, request);
-  learnServerTime(response.headers.get("date"), sentMs, Date.now());
+  if (isFirstHand(request, response)) learnServerTime(response.headers.get("date"), sentMs, Date.now());
   const answer = await readJson(response, request.signal);
   if (response.ok) return answer as T;
   const refusal = refusalOf(response.status, answer);
@@ -65,7 +65,10 @@ export async function sendUntilAnswered<T>(path: string, request: Request, onWai
 
 /** The refusal in an answer's body; an answer that is not ours still gives its status a sentence. */
 export function refusalOf(status: number, answer: unknown): Refusal {
-  const body = (answer ?? {}) as { message?: string; details?: { reason?: string; metadata?: Record<string, string> }[] };
+  const body = (answer ?? {}) as {
+    message?: string;
+    details?: { reason?: string; metadata?: Record<string, string> }[];
+  };
   const info = body.details?.find((detail) => typeof detail.reason === "string");
   return new Refusal(status, info?.reason ?? `HTTP_${status}`, body.message ?? "", info?.metadata ?? {});
 }
@@ -101,6 +104,11 @@ export function headersOf({ tokens = {}, key, body }: Request): Headers {
   if (key) headers.set("idempotency-key", key);
   if (body !== undefined) headers.set("content-type", "application/json");
   return headers;
+}
+
+/** What anybody may ask may come out of a cache, the browser's too, with the Date of when it was made. */
+function isFirstHand({ tokens }: Request, response: Response): boolean {
+  return tokens?.user !== undefined && !response.headers.has("age");
 }
 
 async function reach(path: string, request: Request): Promise<Response> {

@@ -25,7 +25,8 @@ const SENTENCES: Record<string, Say> = {
   SECTION_NOT_FOUND: () => "There is no such section in this venue.",
   CONTENDED: () => "Too many people reached for these seats at once and nothing was decided. Try again.",
   NOT_YET: () => "It is not your turn yet.",
-  ADMISSION_MISSED: () => "Your turn came, but you were not there to enter in time. Join again, at the back of the line.",
+  ADMISSION_MISSED: () =>
+    "Your turn came, but you were not there to enter in time. Join again, at the back of the line.",
   LEASE_ENDED: () => "Your time inside has ended. Join the line again to pick seats.",
   TOKEN_FOR_ANOTHER: () => "Your admission is for another event or account. Join this event's line.",
   IDEMPOTENCY_KEY_REUSED: () => "This request was already used for something else. Pick your seats and try again.",
@@ -50,7 +51,10 @@ export function wordsFor(error: unknown, context: Context = {}): string {
 /** Seats that somebody else took first; empty for any other refusal. */
 export function lostSeatIds(error: unknown): number[] {
   if (!(error instanceof Refusal) || error.reason !== "SEAT_UNAVAILABLE") return [];
-  return (error.metadata["lostSeatIds"] ?? "").split(",").map(Number).filter((id) => Number.isInteger(id) && id > 0);
+  return (error.metadata["lostSeatIds"] ?? "")
+    .split(",")
+    .map(Number)
+    .filter((id) => Number.isInteger(id) && id > 0);
 }
 
 const FAILURES: Record<string, string> = {
@@ -70,7 +74,8 @@ export function failureWords(reason: string | undefined): string {
 }
 
 function lostSeats(ids: number[], { seatName }: Context): string {
-  if (ids.length === 0 || !seatName) return "Somebody else was faster: these seats are gone. Nothing was held. Pick others.";
+  if (ids.length === 0 || !seatName)
+    return "Somebody else was faster: these seats are gone. Nothing was held. Pick others.";
   const names = ids.map(seatName).join("; ");
   return ids.length === 1
     ? `Somebody else was faster: ${names} is gone. Nothing was held. Pick another seat and try again.`

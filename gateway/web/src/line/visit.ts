@@ -149,7 +149,9 @@ export class VisitKeeper {
     this.keep({
       ...visit,
       aheadAtStart: visit.aheadAtStart ?? ahead,
-      etaSeconds: nextEta(visit.etaSeconds, { ahead, ratePerSecond: line.ratePerSecond }),
+      etaSeconds: isMoving(line)
+        ? nextEta(visit.etaSeconds, { ahead, ratePerSecond: line.ratePerSecond })
+        : visit.etaSeconds,
     });
     if (Number(line.admittedThrough) >= visit.position) await this.enter();
   }
@@ -198,6 +200,11 @@ export class VisitKeeper {
     this.visit.value = visit;
     sessionStorage.setItem(this.storageName, JSON.stringify(visit));
   }
+}
+
+/** Before the sale and while it stands still, nobody knows how long a line takes. */
+function isMoving({ state }: Line): boolean {
+  return state === "LINE_STATE_MOVING" || state === "LINE_STATE_OPEN";
 }
 
 function sessionIsOver(): boolean {

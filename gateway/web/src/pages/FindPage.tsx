@@ -105,7 +105,9 @@ function Results({ search, first }: { search: Search; first: Page }) {
 function EventCard({ event }: { event: Event }) {
   const { venue, startTime } = event;
   const date = calendarDay(startTime, venue.timeZone);
-  const prices = event.tiers.map((tier) => tier.price).sort((a, b) => Number(a.amountMinor ?? 0) - Number(b.amountMinor ?? 0));
+  const prices = event.tiers
+    .map((tier) => tier.price)
+    .sort((a, b) => Number(a.amountMinor ?? 0) - Number(b.amountMinor ?? 0));
   return (
     <li>
       <Link to={eventPlace(event.eventId)} class="card">

@@ -13,7 +13,8 @@ import { formatCountdown, formatMoment, secondsLeft } from "../shell/time.ts";
 
 export function LinePage({ eventId }: { eventId: string }) {
   const event = useLoad((signal) => getEvent(eventId, signal), eventId);
-  if (!signedIn.value) return <SignInPrompt why="A position in the line belongs to an account. Sign in to take yours." />;
+  if (!signedIn.value)
+    return <SignInPrompt why="A position in the line belongs to an account. Sign in to take yours." />;
   if (event.error !== null) return <Problem error={event.error} onRetry={event.reload} />;
   if (!event.value) return <Loading what="the line" />;
   return <Waiting event={event.value} keeper={visitTo(eventId)} />;
@@ -59,21 +60,22 @@ function Standing({ keeper, event }: { keeper: VisitKeeper; event: Event }) {
   const visit = keeper.visit.value;
   const line = keeper.line.value;
   const ahead = peopleBefore(visit, line);
+  const isBefore = line?.state === "LINE_STATE_BEFORE_SALE";
   const share = progress(visit.aheadAtStart ?? ahead, ahead);
   const leave = () => void keeper.leave().then(() => navigate(eventPlace(event.eventId)));
   return (
     <>
-      <Heading title="You are in the line">{ahead === 0 ? "You are next" : "You are in the line"}</Heading>
+      <Heading title="You are in the line">{ahead === 0 && !isBefore ? "You are next" : "You are in the line"}</Heading>
       <p class="big" aria-live="polite">
         <span class="big-number">{ahead.toLocaleString("en")}</span>{" "}
         {ahead === 1 ? "person before you" : "people before you"}
       </p>
-      <Progress share={share} label="How far you have come in the line" />
+      {!isBefore && <Progress share={share} label="How far you have come in the line" />}
       <dl class="facts compact">
         <dt>Your position</dt>
         <dd>{visit.position.toLocaleString("en")}</dd>
         <dt>Time left</dt>
-        <dd>{etaWords(visit.etaSeconds)}</dd>
+        <dd>{isBefore ? "the line moves once the sale starts" : etaWords(visit.etaSeconds)}</dd>
       </dl>
       <LineWords line={line} event={event} isStale={keeper.stale.value} />
       <p class="hint">
@@ -88,14 +90,23 @@ function Standing({ keeper, event }: { keeper: VisitKeeper; event: Event }) {
 }
 
 function LineWords({ line, event, isStale }: { line: Line | null; event: Event; isStale: boolean }) {
-  if (isStale) return <Notice tone="warning">The line can not be reached right now. Your position is safe; still trying.</Notice>;
+  if (isStale)
+    return <Notice tone="warning">The line can not be reached right now. Your position is safe; still trying.</Notice>;
   switch (line?.state) {
     case "LINE_STATE_BEFORE_SALE":
       return <BeforeSale event={event} />;
     case "LINE_STATE_PAUSED":
-      return <Notice tone="calm">The line is standing still: everybody inside is still choosing, or all seats are held.</Notice>;
+      return (
+        <Notice tone="calm">
+          The line is standing still: everybody inside is still choosing, or all seats are held.
+        </Notice>
+      );
     case "LINE_STATE_ENDED":
-      return <Notice tone="warning">Nothing is left to buy, or the sale is over. If seats come back, the line moves again.</Notice>;
+      return (
+        <Notice tone="warning">
+          Nothing is left to buy, or the sale is over. If seats come back, the line moves again.
+        </Notice>
+      );
     default:
       return null;
   }
@@ -130,8 +141,8 @@ function Ended({ onRejoin }: { onRejoin: () => void }) {
     <>
       <Heading title="Your time inside has ended" />
       <p>
-        Seats that you already hold stay yours until their time is up; <Link to="/orders">your orders</Link> stay too. To
-        choose more seats, join the line again.
+        Seats that you already hold stay yours until their time is up; <Link to="/orders">your orders</Link> stay too.
+        To choose more seats, join the line again.
       </p>
       <button type="button" class="button primary" onClick={onRejoin}>
         Join the line again
@@ -140,7 +151,10 @@ function Ended({ onRejoin }: { onRejoin: () => void }) {
   );
 }
 
-export function peopleBefore(visit: Pick<Visit, "position" | "aheadAtStart">, line: Pick<Line, "admittedThrough"> | null): number {
+export function peopleBefore(
+  visit: Pick<Visit, "position" | "aheadAtStart">,
+  line: Pick<Line, "admittedThrough"> | null,
+): number {
   if (!line) return visit.aheadAtStart ?? Math.max(0, visit.position - 1);
   return Math.max(0, visit.position - Number(line.admittedThrough) - 1);
 }

@@ -25,7 +25,10 @@ interface Progress {
 
 export function OrderPage({ orderId }: { orderId: string }) {
   const { order, tickets, error, isStale } = useOrder(orderId);
-  const event = useLoad((signal) => (order ? getEvent(order.eventId, signal) : Promise.resolve(null)), order?.eventId ?? "");
+  const event = useLoad(
+    (signal) => (order ? getEvent(order.eventId, signal) : Promise.resolve(null)),
+    order?.eventId ?? "",
+  );
   if (!signedIn.value) return <SignInPrompt why="An order belongs to an account. Sign in to see yours." />;
   if (error !== null) return <Problem error={error} />;
   if (!order) return <Loading what="your order" />;
@@ -35,11 +38,16 @@ export function OrderPage({ orderId }: { orderId: string }) {
       <Heading title={titleOf(order)} />
       {event.value && (
         <p class="soft">
-          {formatMoment(event.value.startTime, event.value.venue.timeZone)} · {event.value.venue.name}, {event.value.venue.city}
+          {formatMoment(event.value.startTime, event.value.venue.timeZone)} · {event.value.venue.name},{" "}
+          {event.value.venue.city}
         </p>
       )}
       <State order={order} tickets={tickets} />
-      {isStale && <Notice tone="warning">The order can not be reached right now; this is what was known last. Still trying.</Notice>}
+      {isStale && (
+        <Notice tone="warning">
+          The order can not be reached right now; this is what was known last. Still trying.
+        </Notice>
+      )}
       {tickets.length > 0 && event.value && <Tickets tickets={tickets} event={event.value} />}
       <section class="panel">
         <h2>Receipt</h2>
@@ -82,7 +90,8 @@ async function poll(orderId: string, signal: AbortSignal, tell: (next: Progress)
 }
 
 export function isSettled({ order, tickets }: Pick<Progress, "order" | "tickets">): boolean {
-  if (order?.state === "ORDER_STATE_CONFIRMED") return order.ticketsState === "TICKETS_STATE_ISSUED" && tickets.length > 0;
+  if (order?.state === "ORDER_STATE_CONFIRMED")
+    return order.ticketsState === "TICKETS_STATE_ISSUED" && tickets.length > 0;
   return order?.state === "ORDER_STATE_FAILED" || order?.state === "ORDER_STATE_CANCELLED";
 }
 
@@ -128,12 +137,14 @@ function PaymentPending({ order }: { order: Order }) {
   if (order.paymentState === "PAYMENT_STATE_UNKNOWN") {
     return (
       <Notice tone="warning">
-        The bank has not told us yet whether the payment went through. We do not guess: the seats stay yours until we know,
-        and you are charged once at most. You may close this page; the order stays in My orders.
+        The bank has not told us yet whether the payment went through. We do not guess: the seats stay yours until we
+        know, and you are charged once at most. You may close this page; the order stays in My orders.
       </Notice>
     );
   }
-  return <Notice tone="calm">Waiting for the bank. The seats are kept for you meanwhile; this page looks by itself.</Notice>;
+  return (
+    <Notice tone="calm">Waiting for the bank. The seats are kept for you meanwhile; this page looks by itself.</Notice>
+  );
 }
 
 function Tickets({ tickets, event }: { tickets: Ticket[]; event: Event }) {

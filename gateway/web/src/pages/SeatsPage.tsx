@@ -107,7 +107,15 @@ interface PaneProps {
   onSeat: (seat: Seat) => void;
 }
 
-function MapPane({ plan, live, selection, section, taken, onSection, onSeat }: PaneProps & {
+function MapPane({
+  plan,
+  live,
+  selection,
+  section,
+  taken,
+  onSection,
+  onSeat,
+}: PaneProps & {
   live: LiveMap;
   onSection: (name: string) => void;
 }) {
@@ -176,7 +184,9 @@ function seatWords(plan: Plan, seat: Seat): string {
 }
 
 function hintFor(section: string): string {
-  return section === "" ? "Choose a section, on the map or in the list." : "Tap seats to choose them. Drag to move, pinch or scroll to zoom.";
+  return section === ""
+    ? "Choose a section, on the map or in the list."
+    : "Tap seats to choose them. Drag to move, pinch or scroll to zoom.";
 }
 
 function wordsContext(event: Event, plan: Plan) {

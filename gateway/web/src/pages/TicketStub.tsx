@@ -28,7 +28,9 @@ export function TicketStub({ ticket, event }: { ticket: Ticket; event: Event }) 
             <dd>{seat.number}</dd>
           </div>
         </dl>
-        {state !== "TICKET_STATE_VALID" && <strong>{state === "TICKET_STATE_USED" ? "Used" : "Not valid any more"}</strong>}
+        {state !== "TICKET_STATE_VALID" && (
+          <strong>{state === "TICKET_STATE_USED" ? "Used" : "Not valid any more"}</strong>
+        )}
       </div>
       <QrCode text={ticket.barcode} label={`QR code of row ${seat.row}, seat ${seat.number}`} />
     </li>
@@ -40,7 +42,14 @@ function QrCode({ text, label }: { text: string; label: string }) {
   const { data, size } = encode(text, { ecc: "M", border: 2 });
   const path = data.flatMap((row, y) => row.flatMap((dark, x) => (dark ? [`M${x} ${y}h1v1h-1z`] : []))).join("");
   return (
-    <svg class="qr" viewBox={`0 0 ${size} ${size}`} role="img" aria-label={label} shape-rendering="crispEdges" data-barcode={text}>
+    <svg
+      class="qr"
+      viewBox={`0 0 ${size} ${size}`}
+      role="img"
+      aria-label={label}
+      shape-rendering="crispEdges"
+      data-barcode={text}
+    >
       <rect width={size} height={size} fill="#ffffff" />
       <path d={path} fill="#000000" />
     </svg>

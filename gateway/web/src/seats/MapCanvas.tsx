@@ -34,7 +34,7 @@ export function MapCanvas(props: MapProps) {
       <canvas
         ref={canvas}
         role="img"
-        aria-label={`Map of ${props.plan.sections.length} sections. Use the list of sections and seats to choose by keyboard.`}
+        aria-label={`Map of ${props.plan.sections.length} sections. Choose by keyboard in the lists of sections and seats.`}
       />
       <div class="map-buttons" role="group" aria-label="Map view">
         <button type="button" class="button small" aria-label="Zoom in" onClick={() => view.zoomBy(1.6)}>

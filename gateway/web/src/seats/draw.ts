@@ -3,7 +3,7 @@
 
 import type { SectionCounts } from "../api/types.ts";
 import type { Camera, Size } from "./camera.ts";
-import type { Plan, Seat, Section } from "./plan.ts";
+import { corners, type Plan, type Seat, type Section } from "./plan.ts";
 
 export interface Palette {
   surface: string;
@@ -14,6 +14,9 @@ export interface Palette {
   accent: string;
   mine: string;
 }
+
+/** Below this radius an outline would cover the seat. */
+const SMALLEST_OUTLINED_PX = 3.5;
 
 export interface Scene {
   plan: Plan;
@@ -36,7 +39,7 @@ export interface Scene {
 export function ribbonOf(section: Section): Path2D {
   const path = new Path2D();
   for (const { seats } of section.rows) {
-    for (const [index, seat] of seats.entries()) {
+    for (const [index, seat] of corners(seats, section.pitch * 0.2).entries()) {
       if (index === 0) path.moveTo(seat.x, seat.y);
       else path.lineTo(seat.x, seat.y);
     }
@@ -68,11 +71,11 @@ export function seatRadius(camera: Camera, pitch: number): number {
 function drawRibbon(context: CanvasRenderingContext2D, scene: Scene, section: Section, ratio: number): void {
   const { camera, palette, chosen } = scene;
   const ribbon = scene.ribbons.get(section.name);
-  if (!ribbon) return;
+  if (!ribbon || !isBoxOnScreen(scene, section)) return;
   const isChosen = section.name === chosen;
   context.setTransform(ratio * camera.scale, 0, 0, ratio * camera.scale, ratio * camera.x, ratio * camera.y);
-  context.lineCap = "round";
-  context.lineJoin = "round";
+  context.lineCap = "butt"; // round ends and joins cost most of a frame, and nobody sees them at this size
+  context.lineJoin = "bevel";
   context.lineWidth = Math.min(section.rowPitch, section.pitch * 2.5) * 1.08;
   context.globalAlpha = 1;
   context.strokeStyle = isChosen ? palette.surface : palette.line;
@@ -86,7 +89,12 @@ function drawRibbon(context: CanvasRenderingContext2D, scene: Scene, section: Se
   context.globalAlpha = 1;
 }
 
-function drawSeats(context: CanvasRenderingContext2D, scene: Scene, section: Section, taken: ReadonlySet<number>): void {
+function drawSeats(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  section: Section,
+  taken: ReadonlySet<number>,
+): void {
   const radius = seatRadius(scene.camera, section.pitch);
   for (const row of section.rows) {
     for (const seat of row.seats) {
@@ -103,6 +111,7 @@ function drawOpen(context: CanvasRenderingContext2D, scene: Scene, seat: Seat, r
   outline(context, scene, seat, radius);
   context.fillStyle = scene.plan.tiers.get(seat.tier)?.color ?? palette.accent;
   context.fill();
+  if (radius < SMALLEST_OUTLINED_PX) return;
   context.lineWidth = scene.hovered === seat.id ? 2.5 : 1;
   context.strokeStyle = palette.ink;
   context.stroke();
@@ -229,6 +238,13 @@ function overlap(a: Rectangle, b: Rectangle): boolean {
 
 function screen({ camera }: Scene, point: { x: number; y: number }): { x: number; y: number } {
   return { x: point.x * camera.scale + camera.x, y: point.y * camera.scale + camera.y };
+}
+
+function isBoxOnScreen(scene: Scene, { box, rowPitch }: Section): boolean {
+  const [from, to] = [screen(scene, { x: box.left, y: box.top }), screen(scene, { x: box.right, y: box.bottom })];
+  const edge = rowPitch * scene.camera.scale;
+  const { width, height } = scene.size;
+  return from.x - edge < width && to.x + edge > 0 && from.y - edge < height && to.y + edge > 0;
 }
 
 function isOnScreen(scene: Scene, seat: Seat, radius: number): boolean {

@@ -37,6 +37,7 @@ export class LiveMap {
   watch(section: string): void {
     this.stop();
     this.section = section;
+    this.problem.value = null;
     this.run = new AbortController();
     void this.keepGoing(this.run.signal);
     void this.keepAge(this.run.signal);
@@ -132,7 +133,12 @@ export class LiveMap {
 function deltaOf(event: StreamEvent): Delta {
   const answer = JSON.parse(event.data) as Partial<Delta>;
   const whole = wholeSnapshot(answer);
-  return { ...whole, watermark: whole.watermark || (event.id ?? ""), prev: answer.prev ?? "", resync: answer.resync ?? false };
+  return {
+    ...whole,
+    watermark: whole.watermark || (event.id ?? ""),
+    prev: answer.prev ?? "",
+    resync: answer.resync ?? false,
+  };
 }
 
 function isBefore(next: Picture, now: Picture): boolean {

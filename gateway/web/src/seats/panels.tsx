@@ -22,8 +22,8 @@ export function Freshness({ live }: { live: LiveMap }) {
   if (ageMs > STALE_MS) {
     return (
       <Notice tone="warning">
-        This map is {formatAge(ageMs)} old{isLive ? "" : " and its connection is lost; still trying"}. Seats shown as open
-        may be gone; holding tells for sure.
+        This map is {formatAge(ageMs)} old{isLive ? "" : " and its connection is lost; still trying"}. Seats shown as
+        open may be gone; holding tells for sure.
       </Notice>
     );
   }

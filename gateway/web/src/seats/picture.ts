@@ -51,7 +51,13 @@ function applied(picture: Picture, delta: Delta): Picture {
 /** `epoch.LSN`; the LSN is hexadecimal, padded here so that text order is number order. */
 function parse(watermark: string): { epoch: string; lsn: string } {
   const dot = watermark.lastIndexOf(".");
-  return { epoch: watermark.slice(0, Math.max(0, dot)), lsn: watermark.slice(dot + 1).toUpperCase().padStart(16, "0") };
+  return {
+    epoch: watermark.slice(0, Math.max(0, dot)),
+    lsn: watermark
+      .slice(dot + 1)
+      .toUpperCase()
+      .padStart(16, "0"),
+  };
 }
 
 function isTaken(seat: { state: string }): boolean {

@@ -88,6 +88,26 @@ export function boxOf(points: readonly { x: number; y: number }[]): Box {
   return points.length > 0 ? box : { left: 0, top: 0, right: 1, bottom: 1 };
 }
 
+/** The points of a row that a line through it needs: the rest is within `slack` of it (Douglas and Peucker). */
+export function corners<P extends { x: number; y: number }>(points: readonly P[], slack: number): P[] {
+  const [first, last] = [points[0], points.at(-1)];
+  if (!first || !last || points.length < 3) return [...points];
+  let farthest = 0;
+  let away = slack;
+  for (const [index, point] of points.entries()) {
+    const distanceOf = offLine(point, first, last);
+    if (distanceOf > away) [farthest, away] = [index, distanceOf];
+  }
+  if (farthest === 0) return [first, last];
+  return [...corners(points.slice(0, farthest + 1), slack).slice(0, -1), ...corners(points.slice(farthest), slack)];
+}
+
+function offLine(point: { x: number; y: number }, a: { x: number; y: number }, b: { x: number; y: number }): number {
+  const length = distance(a, b);
+  if (length === 0) return distance(point, a);
+  return Math.abs((b.x - a.x) * (a.y - point.y) - (a.x - point.x) * (b.y - a.y)) / length;
+}
+
 function focalPointOf({ plan }: EventPlan): { x: number; y: number } {
   return { x: plan.focalPoint?.x ?? plan.width / 2, y: plan.focalPoint?.y ?? 0 };
 }

@@ -32,7 +32,8 @@ export class Selection {
   toggle(seat: Seat, isTaken: boolean): void {
     const next = new Map(this.chosen.value);
     if (next.delete(seat.id)) this.message.value = null;
-    else if (isTaken || this.lost.value.has(seat.id)) return this.say("warning", `Row ${seat.row}, seat ${seat.number} is taken.`);
+    else if (isTaken || this.lost.value.has(seat.id))
+      return this.say("warning", `Row ${seat.row}, seat ${seat.number} is taken.`);
     else if (next.size >= this.limit) return this.say("warning", `You can choose up to ${this.limit} seats.`);
     else next.set(seat.id, seat);
     this.message.value = null;

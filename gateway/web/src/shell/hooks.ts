@@ -21,7 +21,11 @@ export interface Loaded<T> {
 
 /** What `load` brings, again whenever `key` changes; an answer that comes too late is dropped. */
 export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, key: string): Loaded<T> {
-  const [state, setState] = useState<{ key: string; value: T | null; error: unknown }>({ key, value: null, error: null });
+  const [state, setState] = useState<{ key: string; value: T | null; error: unknown }>({
+    key,
+    value: null,
+    error: null,
+  });
   const [turn, setTurn] = useState(0);
   useEffect(() => {
     const run = new AbortController();

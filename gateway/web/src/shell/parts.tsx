@@ -118,9 +118,9 @@ export function Bill({ seats, fees, total }: { seats: HeldSeat[]; fees: Money | 
         {seats.map((seat) => (
           <tr key={seat.seatId}>
             <th scope="row">
-              {sectionName(seat.section)}
-              <span class="soft">
-                , row {seat.row}, seat {seat.number}
+              {sectionName(seat.section)},{" "}
+              <span class="soft together">
+                row {seat.row}, seat {seat.number}
               </span>
             </th>
             <td>{formatMoney(seat.price)}</td>

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -12,19 +14,22 @@ from typing import Any
 
 import httpx
 
-from tests.support.engines import free_port
-
 API_KEY = "sk_test_integration"
 START_SECONDS = 20
+LISTENING = re.compile(r'"port": (\d+), "event": "listening"')
 
 
 class Sandbox:
     """`python -m sandbox.processor` with a ledger of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.ledger, self.port = folder / "ledger.sqlite", free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.ledger, self.log = folder / "ledger.sqlite", folder / f"processor-{secrets.token_hex(4)}.log"
+        self.port = 0  # the first start finds one, later ones keep it
         self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
         environment = {
@@ -33,16 +38,14 @@ class Sandbox:
             "ROWLOCK_PROCESSOR_LEDGER": str(self.ledger),
             "ROWLOCK_PROCESSOR_API_KEY": API_KEY,
         }
-        self.process = start_module("sandbox.processor", environment)
-        async with httpx.AsyncClient(base_url=self.url) as client:
-            async with asyncio.timeout(START_SECONDS):
-                while True:
-                    with suppress(httpx.TransportError):
-                        (await client.get("/sandbox/health")).raise_for_status()
-                        return
-                    if self.process.poll() is not None:
-                        raise RuntimeError(f"the sandbox ended with {self.process.returncode}")
-                    await asyncio.sleep(0.05)
+        self.log.unlink(missing_ok=True)
+        self.process = start_module("sandbox.processor", environment, self.log)
+        async with asyncio.timeout(START_SECONDS):
+            while not (found := LISTENING.search(self.log.read_text())):
+                if self.process.poll() is not None:
+                    raise RuntimeError(f"the sandbox ended with {self.process.returncode}: {self.log.read_text()}")
+                await asyncio.sleep(0.05)
+        self.port = int(found[1])
 
     def stop(self, number: int = signal.SIGKILL) -> None:
         if self.process is not None:
