@@ -22,6 +22,7 @@ from chassis.telemetry import CALL_SECONDS
 from chassis.workers import Worker
 
 LARGEST_MESSAGE_BYTES = 32 * 1024 * 1024  # an inventory of 200,000 seats is about 8 MB
+LARGEST_METADATA_BYTES = 64 * 1024  # twice what the edge lets in; gRPC's 8 KB would make a browser's cookies a 429
 
 Handler = Any  # grpc.RpcMethodHandler, whose stub is generic and whose class is not
 
@@ -42,6 +43,8 @@ class Server:
             options=[
                 ("grpc.max_receive_message_length", LARGEST_MESSAGE_BYTES),
                 ("grpc.max_send_message_length", LARGEST_MESSAGE_BYTES),
+                ("grpc.max_metadata_size", LARGEST_METADATA_BYTES),
+                ("grpc.absolute_max_metadata_size", LARGEST_METADATA_BYTES),
                 ("grpc.so_reuseport", 0),  # a second process on a busy port must fail, not share it in silence
             ],
         )

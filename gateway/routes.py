@@ -52,6 +52,7 @@ def _call_route(call: Call) -> dict[str, Any]:
         "match": _match(call.path, [call.method]),
         "route": {"cluster": call.cluster, "retry_policy": _retry(call.method)},
         "typed_per_filter_config": needs_of(call),
+        "response_headers_to_add": _caching(call),
     }
     if call.stream:
         route["route"] |= {"timeout": "0s", "idle_timeout": STREAM_IDLE_TIMEOUT}
@@ -60,6 +61,15 @@ def _call_route(call: Call) -> dict[str, Any]:
         route["route"]["timeout"] = UNARY_TIMEOUT
         route["metadata"] = {"filter_metadata": {ANSWER_FILTER: {"success_status": str(call.success_status)}}}
     return route
+
+
+def _caching(call: Call) -> list[dict[str, Any]]:
+    """What a cache in front must know: CORS headers differ by origin, and an answer to a token is nobody else's."""
+    headers: list[dict[str, Any]] = [{"header": {"key": "vary", "value": "origin"}}]
+    if call.tokens:
+        private = {"key": "cache-control", "value": "no-store"}
+        headers.append({"header": private, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"})
+    return headers
 
 
 def _other_methods(calls: list[Call]) -> list[dict[str, Any]]:

@@ -42,6 +42,7 @@ HABITS = {
 }
 PAYMENT_TOKENS = {Habit.BUYS_SLOWLY: "pm_sandbox_slow", Habit.DECLINED: "pm_card_visa_chargeDeclined"}
 GOOD_CARD = "pm_card_visa"
+NOTHING_LEFT = {"LINE_STATE_SOLD_OUT", "LINE_STATE_ENDED"}
 
 
 @dataclass
@@ -109,7 +110,7 @@ class Fan:
             line = await self._get(f"/v1/events/{self.sale.event_id}/waiting-room", "line")
             if line.ok and int(line.body["admittedThrough"]) >= self.position:
                 return
-            if line.ok and line.body["state"] == "LINE_STATE_ENDED":
+            if line.ok and line.body["state"] in NOTHING_LEFT:
                 raise SoldOut
             await asyncio.sleep(POLL_SECONDS * self.random.uniform(0.7, 1.3))
 

@@ -11,6 +11,7 @@ from chassis.settings import load_settings
 from stack.errors import StackError
 from stack.follow import follow
 from stack.house import House
+from stack.processes import Processes
 from stack.settings import Home, StackSettings
 from stack.stopping import reset, stop
 
@@ -26,8 +27,10 @@ SETTINGS_HELP = """Settings, from the environment:
 def main() -> None:
     """Exit status 1 with one sentence when something is in the way."""
     arguments = parser().parse_args()
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a script's `make up &` begins with it ignored
         signal.signal(number, interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, interrupt)
     try:
         sys.exit(arguments.run(load_settings(StackSettings), arguments))
     except StackError as error:
@@ -98,6 +101,9 @@ def run_stop(settings: StackSettings, _: argparse.Namespace) -> int:
 
 def run_status(settings: StackSettings, arguments: argparse.Namespace) -> int:
     """A table, or JSON."""
+    running = Processes(Home(settings.home)).all_running()
+    if running:  # where it was started, whatever the environment says by now
+        settings = settings.model_copy(update={"base_port": running[0].base_port})
     status = House(settings).status()
     print(json.dumps(status, indent=2) if arguments.json else table_of(status))
     return 0 if status["state"] == "running" else NOT_RUNNING

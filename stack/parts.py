@@ -163,6 +163,7 @@ class Plan:
             {
                 "REDIS_URL": self.stores.variables["ROWLOCK_WAITINGROOM_REDIS_URL"],
                 "SIGNING_KEYS": self.secrets.signing_keys,
+                "SEATFEED_TARGET": self.target("seatfeed"),
             },
         )
 

@@ -16,12 +16,34 @@ local function has_encoded_name(path)
   return false
 end
 
+local TAIL = "[\128-\191]"
+local WELL_FORMED = {
+  "[\194-\223]" .. TAIL,
+  "\224[\160-\191]" .. TAIL,
+  "[\225-\236\238\239]" .. TAIL .. TAIL,
+  "\237[\128-\159]" .. TAIL, -- no surrogates
+  "\240[\144-\191]" .. TAIL .. TAIL,
+  "[\241-\243]" .. TAIL .. TAIL .. TAIL,
+  "\244[\128-\143]" .. TAIL .. TAIL,
+}
+
+-- A proto's strings are UTF-8: a service could not even read the call, and would answer INTERNAL.
+local function is_utf8(path)
+  local text = string.gsub(path, "%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end)
+  for _, pattern in ipairs(WELL_FORMED) do
+    text = string.gsub(text, pattern, ".") -- not "": what was apart must not become a letter
+  end
+  return not string.find(text, "[\128-\255]")
+end
+
 function envoy_on_request(handle)
   local path = handle:headers():get(":path")
   if #path > LONGEST_PATH then
     handle:respond({[":status"] = "414"}, "")
   elseif has_encoded_name(path) then
     handle:respond({[":status"] = "400"}, "the name of a query parameter is encoded")
+  elseif not is_utf8(path) then
+    handle:respond({[":status"] = "400"}, "the address is not UTF-8")
   end
 end
 

@@ -14,6 +14,7 @@ from services.catalog.store import EXPECTED_SETTINGS
 from services.catalog.store.events import EventStore
 from services.catalog.store.invariants import InvariantStore
 from services.catalog.store.venues import VenueStore
+from services.catalog.workers import all_workers
 
 
 async def main() -> None:
@@ -24,12 +25,13 @@ async def main() -> None:
         settings.database_url, name="catalog", max_size=settings.database_connections, expect=EXPECTED_SETTINGS
     )
     booking, waitingroom = open_channel(settings.booking_target), open_channel(settings.waitingroom_target)
+    peers = GrpcPeers(booking=booking, waitingroom=waitingroom)
     events, venues = EventStore(pool), VenueStore(pool)
     admin = CatalogAdminServicer(
         events=events,
         venues=venues,
         invariants=InvariantStore(pool),
-        peers=GrpcPeers(booking=booking, waitingroom=waitingroom),
+        peers=peers,
         shards=settings.shards,
     )
     services = catalog_pb2.DESCRIPTOR.services_by_name
@@ -37,7 +39,7 @@ async def main() -> None:
     browsing = CatalogServicer(events=events, venues=venues)
     server.add(services["CatalogService"], catalog_pb2_grpc.add_CatalogServiceServicer_to_server, browsing)
     server.add(services["CatalogAdminService"], catalog_pb2_grpc.add_CatalogAdminServiceServicer_to_server, admin)
-    await server.run()
+    await server.run(all_workers(events, peers))
     await booking.close(None)
     await waitingroom.close(None)
     await pool.close()

@@ -13,7 +13,7 @@ from rowlock.waitingroom.v1 import waitingroom_pb2, waitingroom_pb2_grpc
 from chassis.errors import Unavailable, reason_of
 from services.catalog.errors import PeerRefused
 from services.catalog.ids import event_text
-from services.catalog.rows import Event, Plan, Tier
+from services.catalog.rows import Event, LinePolicy, Plan, Tier
 
 T = TypeVar("T")
 
@@ -41,15 +41,15 @@ class GrpcPeers:
         """Booking takes a version once. Refuses with UNAVAILABLE or PEER_REFUSED."""
         await _ask("booking", self.booking.PutInventory(inventory_of(event, plan), timeout=INVENTORY_SECONDS))
 
-    async def put_line_policy(self, event: Event) -> None:
+    async def put_line_policy(self, policy: LinePolicy) -> None:
         """Waitingroom ignores an older version. Refuses with UNAVAILABLE or PEER_REFUSED."""
         request = waitingroom_pb2.PutLinePolicyRequest(
-            event_id=event_text(event.shard, event.event_id),
-            version=event.version,
-            line=event.line,
-            capacity=event.line_capacity if event.line else 0,
-            sale_start_time=timestamp(event.sale_start_time),
-            sale_end_time=timestamp(event.sale_end_time),
+            event_id=event_text(policy.shard, policy.event_id),
+            version=policy.version,
+            line=policy.line,
+            capacity=policy.line_capacity if policy.line else 0,
+            sale_start_time=timestamp(policy.sale_start_time),
+            sale_end_time=timestamp(policy.sale_end_time),
         )
         await _ask("waitingroom", self.waitingroom.PutLinePolicy(request, timeout=POLICY_SECONDS))
 

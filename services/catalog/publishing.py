@@ -5,7 +5,7 @@ from typing import Protocol
 from opentelemetry import trace
 
 from services.catalog.errors import EventNotFound
-from services.catalog.rows import Event, Plan
+from services.catalog.rows import Event, LinePolicy, Plan
 from services.catalog.store.events import EventStore
 from services.catalog.store.venues import VenueStore
 
@@ -18,7 +18,7 @@ class Peers(Protocol):
     async def put_inventory(self, event: Event, plan: Plan) -> None:
         """Booking: seats, prices, sale rules."""
 
-    async def put_line_policy(self, event: Event) -> None:
+    async def put_line_policy(self, policy: LinePolicy) -> None:
         """Waitingroom: how the line is run."""
 
 
@@ -33,7 +33,7 @@ async def publish_event(key: tuple[str, int], *, events: EventStore, venues: Ven
             raise EventNotFound
         plan = await venues.get_plan(event.plan_id)
         await peers.put_inventory(event, plan)
-        await peers.put_line_policy(event)
+        await peers.put_line_policy(event.line_policy)
         await events.publish_event(event.event_id)
         shown = await events.get_event(*key)
         assert shown is not None, "an event is never deleted"

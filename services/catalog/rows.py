@@ -142,6 +142,31 @@ class Event:
     line_capacity: int
     published_time: datetime | None
 
+    @property
+    def line_policy(self) -> "LinePolicy":
+        return LinePolicy(
+            self.event_id,
+            self.shard,
+            self.version,
+            self.line,
+            self.line_capacity,
+            self.sale_start_time,
+            self.sale_end_time,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LinePolicy:
+    """How an event's line is run, from which version of the event on."""
+
+    event_id: int
+    shard: str
+    version: int
+    line: bool
+    line_capacity: int
+    sale_start_time: datetime
+    sale_end_time: datetime
+
 
 class Position(NamedTuple):
     """Where in the order of a list a page begins: just after this event."""

@@ -3,20 +3,18 @@
 from rowlock.waitingroom.v1 import waitingroom_pb2 as pb2
 from rowlock.waitingroom.v1 import waitingroom_pb2_grpc as pb2_grpc
 
+from chassis.client import open_channel
 from chassis.server import Server, run_main
 from chassis.settings import load_settings
 from chassis.telemetry import start_telemetry
 from chassis.tokens import KeyRing
-from chassis.workers import Worker
-from services.waitingroom.admitter import Admitter
+from services.waitingroom.peers import GrpcSeatFeed
 from services.waitingroom.server import WaitingRoomAdminServicer, WaitingRoomInternalServicer, WaitingRoomServicer
 from services.waitingroom.settings import WaitingRoomSettings
 from services.waitingroom.store.leases import LeaseStore
 from services.waitingroom.store.lines import LineStore
 from services.waitingroom.store.scripts import Scripts, connect, read_scripts
-from services.waitingroom.watch import Watch
-
-WATCH_SECONDS = 2.0
+from services.waitingroom.workers import all_workers
 
 SERVICES = pb2.DESCRIPTOR.services_by_name
 
@@ -38,10 +36,12 @@ async def main() -> None:
         SERVICES["WaitingRoomInternalService"], pb2_grpc.add_WaitingRoomInternalServiceServicer_to_server, internal
     )
     server.add(SERVICES["WaitingRoomAdminService"], pb2_grpc.add_WaitingRoomAdminServiceServicer_to_server, admin)
-    ticks = Worker("admitter", Admitter(lines).run_once, settings.tick_seconds)
+    seatfeed = GrpcSeatFeed(open_channel(settings.seatfeed_target)) if settings.seatfeed_target else None
     try:
-        await server.run([ticks, Worker("watch", Watch(lines).run_once, WATCH_SECONDS)])
+        await server.run(all_workers(lines, seatfeed=seatfeed, tick_seconds=settings.tick_seconds))
     finally:
+        if seatfeed:
+            await seatfeed.channel.close(None)
         await client.aclose()
 
 

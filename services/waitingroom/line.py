@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.waitingroom.rows import Line, LineState
+from services.waitingroom.rows import Line, LineState, Stop
 
 SHARED_SECONDS = 0.25  # half a tick: a million polls a second read the store four times
 LINES_SHARED = 10_000  # more than are ever polled at once; the oldest is dropped
@@ -23,7 +23,10 @@ def state_of(line: Line) -> LineState:
         return LineState.OPEN
     if line.as_of < line.sale_start:
         return LineState.BEFORE_SALE
-    return LineState.PAUSED if line.length and line.as_of - line.moved >= PAUSED_AFTER_MS else LineState.MOVING
+    if line.stop is Stop.SOLD_OUT:
+        return LineState.SOLD_OUT
+    stands = line.length and line.as_of - line.moved >= PAUSED_AFTER_MS
+    return LineState.PAUSED if stands or line.stop is Stop.ALL_HELD else LineState.MOVING
 
 
 def eta_seconds(ahead: int, rate_per_second: float) -> float | None:

@@ -20,6 +20,15 @@ class LineState(StrEnum):
     MOVING = "MOVING"
     PAUSED = "PAUSED"
     ENDED = "ENDED"
+    SOLD_OUT = "SOLD_OUT"
+
+
+class Stop(StrEnum):
+    """Why the line stands although the zone may have room: no seat is open."""
+
+    NONE = ""
+    ALL_HELD = "ALL_HELD"
+    SOLD_OUT = "SOLD_OUT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +77,8 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line, without any person in it. `moved` is when it last moved or had nobody to move for."""
+    """A line, without any person in it. `moved` is when it last moved or had no reason to; `ticked` when a tick last
+    ran, and `room` how many positions that tick found room for."""
 
     epoch: int
     line: bool
@@ -80,6 +90,9 @@ class Line:
     in_flight: int
     as_of: int
     moved: int
+    ticked: int
+    room: int
+    stop: Stop
     rate_per_second: float
     claim_rate: float
     commits_per_second: float
@@ -93,10 +106,20 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What a tick did: NO_LINE, TOO_SOON, NOT_ON_SALE, STOOD or ADVANCED; and by how many positions."""
+    """What a tick did, and by how many positions: NO_LINE, TOO_SOON, NOT_ON_SALE, SOLD_OUT, ALL_HELD, STOOD or
+    ADVANCED."""
 
     outcome: str
     advanced: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many seats of an event can be held now, and are held, by the seat feed's picture of `as_of`."""
+
+    open: int
+    held: int
+    as_of: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,9 @@ class WaitingRoomSettings(ServiceSettings):
     redis_url: str = Field(description="the Redis-protocol server that keeps the lines")
     redis_connections: int = Field(16, ge=1, le=10_000, description="most connections to it from this process")
     signing_keys: str = Field(description="kid:secret,… in base64url: the first signs queue and admission tokens")
+    seatfeed_target: str | None = Field(
+        None, description="gRPC target of seatfeed; without it lines move on when nothing is left"
+    )
     tick_seconds: float = Field(0.5, ge=0.4, le=5, description="how often each line may move")
     grace_seconds: int = Field(60, ge=1, le=600, description="how long a position that was passed may be claimed")
     lease_seconds: int = Field(120, ge=1, le=3600, description="how long a lease lives without a heartbeat")

@@ -4,7 +4,7 @@ import time
 
 from services.waitingroom import metrics
 from services.waitingroom.line import for_each_line, state_of
-from services.waitingroom.rows import Line, LineState
+from services.waitingroom.rows import Line, LineState, Stop
 from services.waitingroom.store.lines import LineStore
 
 STALLED_SECONDS = 30.0
@@ -54,16 +54,20 @@ class Stopwatch:
         self.line: Line | None = None
 
     def note(self, line: Line) -> None:
-        """Starts again when the line has moved, or has nobody to move for."""
-        waits = line.length > 0 and state_of(line) in (LineState.MOVING, LineState.PAUSED)
-        stood = self.line is not None and line.admitted_through == self.line.admitted_through
-        if not (waits and stood):
+        """Starts again when the line has moved, or stood for a reason that a tick has found since."""
+        waits = line.length > 0 and state_of(line) in (LineState.MOVING, LineState.PAUSED) and line.stop is Stop.NONE
+        if not waits or self.line is None or _moved_or_full(self.line, line):
             self.moved_at = time.monotonic()
         self.line = line
 
     def stalled(self) -> bool:
-        """Nobody admitted for STALLED_SECONDS while the line is not empty."""
+        """Nobody admitted for STALLED_SECONDS while somebody waits, and no tick that says why."""
         return time.monotonic() - self.moved_at >= STALLED_SECONDS
+
+
+def _moved_or_full(before: Line, line: Line) -> bool:
+    full = line.ticked > before.ticked and line.room == 0
+    return full or line.admitted_through != before.admitted_through
 
 
 def _show(event_id: str, line: Line) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import asyncpg
 
 from chassis.postgres import acquire, finish, with_retries
 from chassis.queries import load_queries
-from services.catalog.rows import Event, EventFilter, NewEvent, Position, Tier, Venue
+from services.catalog.rows import Event, EventFilter, LinePolicy, NewEvent, Position, Tier, Venue
 
 QUERIES = load_queries(Path(__file__).with_name("events.sql"))
+
+BEFORE_ALL = (datetime(1, 1, 2, tzinfo=UTC), 0)  # the first day that is one in every time zone
 
 PLAIN_FIELDS = (
     *("event_id", "shard", "version", "name", "performer", "description", "plan_id", "plan_version", "seat_count"),
@@ -67,6 +70,15 @@ class EventStore:
                 page_size=page_size,
             )
             return [_event(record) async for record in records]
+
+    async def list_line_policies(self, after: LinePolicy | None, page_size: int) -> list[LinePolicy]:
+        """Of published events whose sale is not over, after this one in the order of the sales' ends."""
+        position = (after.sale_end_time, after.event_id) if after else BEFORE_ALL
+        async with acquire(self.pool, "catalog") as connection:
+            records = QUERIES.list_line_policies(
+                connection, after_time=position[0], after_id=position[1], page_size=page_size
+            )
+            return [LinePolicy(**record) async for record in records]
 
     async def publish_event(self, event_id: int) -> None:
         """Shows it from now on."""

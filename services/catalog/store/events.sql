@@ -44,6 +44,15 @@ WHERE published_time IS NOT NULL
 ORDER BY start_time, event_id
 LIMIT :page_size;
 
+-- name: list_line_policies(after_time, after_id, page_size)
+-- Of published events whose sale is not over, soonest end first, from just after a position.
+SELECT event_id, shard, version, line, line_capacity, sale_start_time, sale_end_time FROM event
+WHERE published_time IS NOT NULL
+  AND sale_end_time > clock_timestamp()
+  AND (sale_end_time, event_id) > (:after_time::timestamptz, :after_id::bigint)
+ORDER BY sale_end_time, event_id
+LIMIT :page_size;
+
 -- name: publish_event(event_id)!
 -- Shows the event. Done again, it stays shown since when it was.
 UPDATE event SET published_time = coalesce(published_time, clock_timestamp()) WHERE event_id = :event_id;

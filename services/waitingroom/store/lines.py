@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from services.waitingroom.errors import EventNotFound, NotOnSale
-from services.waitingroom.rows import Check, Line, Policy, Position, PositionState, Sales, Terms, Tick
+from services.waitingroom.rows import Check, Counts, Line, Policy, Position, PositionState, Sales, Stop, Terms, Tick
 from services.waitingroom.store.scripts import Scripts, bounded, keys_of
 
 INDEX = "waitingroom:lines"  # events whose line the admitters move
 ACCOUNTS_AT_ONCE = 1000  # a script with more arguments would hold up everybody else's
+COUNTS_KEPT_SECONDS = 10  # five rounds of asking: one lost answer frees no line that is sold out
 POSITIONS_CHECKED = 200_000  # of a line: about a second's reading; a larger crowd is checked in part
 
 
@@ -36,10 +37,11 @@ class LineStore:
     async def get_line(self, event_id: str) -> Line:
         """The line as it stands now."""
         answer = _known(await self.scripts.run("get_line", event_id))
-        epoch, line, capacity, start, end, tail, admitted, in_flight, as_of, moved, *rates = answer
+        epoch, line, capacity, start, end, tail, admitted, in_flight, as_of, *answer = answer
+        moved, ticked, room, stop, *rates = answer
         rate, claim_rate, commits, conflicts = map(float, rates)
         numbers = (epoch, bool(line), capacity, start, end, tail, admitted, in_flight, as_of, int(moved))
-        return Line(*numbers, rate, claim_rate, commits, conflicts)
+        return Line(*numbers, int(ticked), int(room), Stop(stop), rate, claim_rate, commits, conflicts)
 
     async def tick(self, event_id: str) -> Tick:
         """Moves the line, if it is time."""
@@ -56,6 +58,11 @@ class LineStore:
             commits = conflicts = 0
             if not accounts:
                 return ended
+
+    async def note_counts(self, event_id: str, counts: Counts) -> bool:
+        """Whether they were news; they hold for COUNTS_KEPT_SECONDS after their picture."""
+        values = (counts.open, counts.held, counts.as_of, COUNTS_KEPT_SECONDS * 1000)
+        return bool(await self.scripts.run("note_counts", event_id, *values))
 
     async def list_lines(self) -> Sequence[str]:
         """Events that have a line."""

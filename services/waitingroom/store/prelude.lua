@@ -1,7 +1,8 @@
 -- Goes in front of every script. KEYS are those of one event, always all six and in this order: they share a hash tag.
 -- ARGV[1] is the time in milliseconds since 1970 that a test passes; empty, and Redis decides.
 --
---   LINE       hash: the policy (version, line, capacity, start, end) and the counters (epoch, tail, admitted, …)
+--   LINE       hash: the policy (version, line, capacity, start, end), the counters (epoch, tail, admitted, …), and
+--              what the seat feed last counted (seats_open, seats_held, seats_as_of, good until seats_expire)
 --   POSITIONS  hash: account -> "<position>", and once it was used "<position>:<end of the longest stay>"
 --   COHORTS    sorted set: the positions passed by one tick, "<first>:<time>" scored by the last; kept for the grace
 --   CLAIMS     hash: "c<last>" -> claims of that cohort; "a<age>" -> claims at that age since the last tick
@@ -19,15 +20,24 @@ end
 
 local now = tonumber(ARGV[1]) or read_clock()
 
+-- Why nobody should be let in: SOLD_OUT or ALL_HELD (what is held may come back); nil when a seat is open, or there is
+-- no news of it: then the line goes on.
+local function stop_of(line)
+  if line.seats_expire <= now or line.seats_open > 0 then return nil end
+  return line.seats_held > 0 and 'ALL_HELD' or 'SOLD_OUT'
+end
+
 -- The line's policy and counters; nil for an event that nobody has announced. Times of 0 are no bound.
 local function read_line()
-  local names = {'epoch', 'line', 'capacity', 'start', 'end', 'tail', 'admitted'}
+  local names = {'epoch', 'line', 'capacity', 'start', 'end', 'tail', 'admitted', 'seats_open', 'seats_held',
+    'seats_expire'}
   local values = redis.call('HMGET', LINE, unpack(names))
   if not values[1] then return nil end
   local line = {}
   for i, name in ipairs(names) do line[name] = tonumber(values[i]) or 0 end
   line.open = line.line == 0
   line.ended = line['end'] > 0 and now >= line['end']
+  line.stop = stop_of(line)
   return line
 end
 

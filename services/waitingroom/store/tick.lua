@@ -6,7 +6,10 @@
 -- claimed at its age still will be, learnt from earlier cohorts; and those inside who will have left by the time the
 -- promised ones come make room for them.
 --
--- ARGV: now, grace_ms. Returns {outcome, advanced}: NO_LINE, TOO_SOON, NOT_ON_SALE, STOOD or ADVANCED.
+-- While no seat is open the line stands, and its bookkeeping goes on.
+--
+-- ARGV: now, grace_ms. Returns {outcome, advanced}: NO_LINE, TOO_SOON, NOT_ON_SALE, SOLD_OUT, ALL_HELD, STOOD or
+-- ADVANCED.
 local GAP_MS = 400 -- a tick sooner after the last does nothing
 local WINDOW_MS = 30000 -- rates are averaged over this
 local MEMORY = 0.998 -- what a tick keeps of what was learnt: half is forgotten in three minutes
@@ -129,7 +132,7 @@ local curve = claim_curve(history)
 local on_sale = now >= line.start and not line.ended
 local promised = count_promised(cohorts, claimed, curve, leaving)
 local room = math.max(0, math.floor((line.capacity - in_flight - promised) / curve.rate))
-local advanced = on_sale and math.min(room, line.tail - line.admitted) or 0
+local advanced = on_sale and not line.stop and math.min(room, line.tail - line.admitted) or 0
 if advanced > 0 then
   local last = line.admitted + advanced
   redis.call('HSET', LINE, 'admitted', last)
@@ -137,13 +140,15 @@ if advanced > 0 then
 end
 
 -- The line moved, or had nobody to move for.
-local moved = (advanced > 0 or not on_sale or line.tail == line.admitted) and now or stored.moved
+local idle = not on_sale or line.stop or line.tail == line.admitted
+local moved = (advanced > 0 or idle) and now or stored.moved
 forget(history, elapsed)
 redis.call('SET', HISTORY, cmsgpack.pack(history))
-redis.call('HSET', LINE, 'tick', now, 'left', 0, 'commits', 0, 'conflicts', 0, 'moved', moved, 'leaving', leaving,
-  'claim_rate', curve.rate, 'rate', smooth(stored.rate, advanced, elapsed),
+redis.call('HSET', LINE, 'tick', now, 'left', 0, 'commits', 0, 'conflicts', 0, 'moved', moved, 'room', room,
+  'leaving', leaving, 'claim_rate', curve.rate, 'rate', smooth(stored.rate, advanced, elapsed),
   'commit_rate', smooth(stored.commit_rate, stored.commits, elapsed),
   'conflict_rate', smooth(stored.conflict_rate, stored.conflicts, elapsed))
 for _, key in ipairs({COHORTS, CLAIMS, HISTORY}) do keep_past_sale(line, key) end
 if not on_sale then return {'NOT_ON_SALE', 0} end
+if line.stop then return {line.stop, 0} end
 return {advanced > 0 and 'ADVANCED' or 'STOOD', advanced}

@@ -49,6 +49,18 @@ def test_statuses_of_success(house: House, client: httpx.Client) -> None:
     assert response.headers["x-content-type-options"] == "nosniff"
 
 
+def test_what_a_token_brought_is_stored_by_no_cache(house: House, client: httpx.Client) -> None:
+    for response in (
+        client.get("/v1/orders", headers=house.user()),
+        client.post(HOLDS, headers=house.inside(), json=SEATS),
+        client.get("/v1/orders"),
+    ):
+        assert response.headers["cache-control"] == "no-store"
+    response = client.get("/v1/events")
+    assert "cache-control" not in response.headers  # the service's to say
+    assert "origin" in response.headers["vary"]
+
+
 def test_json_is_camel_case_with_every_scalar(house: House, client: httpx.Client) -> None:
     hold = booking_pb2.HoldSeatsResponse(
         hold_id="hld_s1_1",

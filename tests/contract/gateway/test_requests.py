@@ -151,6 +151,17 @@ def test_a_long_address_is_414(client: httpx.Client) -> None:
     assert reason_of(client.get("/v1/events", params={"q": "x" * 5_000}), 414) == "URL_TOO_LONG"
 
 
+@pytest.mark.parametrize("text", ["%ff%fe", "%C3", "%e2%82", "%ED%A0%80", "%c0%80", "%f4%90%80%80", "%e2%c3%a9%82%ac"])
+def test_what_is_not_utf_8_is_400(house: House, text: str) -> None:
+    for path in (f"/v1/events/{text}", f"/v1/events/{text}/updates", f"/v1/events?q={text}", f"/v1/holds/{text}"):
+        assert reason_of(raw(house, path, house.user(), "GET"), 400) == "INVALID_ARGUMENT"
+
+
+@pytest.mark.parametrize("text", ["M%C3%BCnchen", "%e2%82%ac", "%F0%9F%98%80", "%ec%84%9c%ec%9a%b8", "100%25ff"])
+def test_every_script_can_be_searched_for(house: House, text: str, arrives: None) -> None:
+    assert raw(house, f"/v1/events?q={text}", {}, "GET").status_code == 200
+
+
 def test_large_headers_are_431(house: House, client: httpx.Client) -> None:
     assert reason_of(client.get("/v1/orders", headers={"x-large": "x" * 40_000}), 431) == "HEADERS_TOO_LARGE"
     many = {f"x-many-{number}": "x" for number in range(200)}

@@ -6,6 +6,7 @@ import pytest
 from rowlock.booking.v1 import booking_pb2, booking_pb2_grpc
 
 from chassis.errors import Code, Refusal, reason_of
+from gateway.limits import LARGEST_HEADERS_KB
 from tests.support.servers import Servers
 
 SERVICE = booking_pb2.DESCRIPTOR.services_by_name["BookingService"]
@@ -58,6 +59,11 @@ async def test_what_is_not_a_refusal_is_withheld(booking: Any, capsys: pytest.Ca
 
 async def test_an_answer_arrives_and_a_method_that_is_not_built_is_unimplemented(booking: Any) -> None:
     assert (await booking.GetHold(booking_pb2.GetHoldRequest(hold_id="h"))).hold.hold_id == "h"
+
+
+async def test_all_headers_that_the_edge_lets_in_are_taken(booking: Any) -> None:
+    headers = [("x-large", "x" * LARGEST_HEADERS_KB * 1024)]
+    assert (await booking.GetHold(booking_pb2.GetHoldRequest(hold_id="h"), metadata=headers)).hold.hold_id == "h"
 
 
 async def test_a_callers_deadline_ends_the_call(booking: Any) -> None:

@@ -16,7 +16,7 @@ from chassis.errors import reason_of
 from chassis.tokens import ACCOUNT_HEADER, EPOCH_HEADER, EVENT_HEADER, POSITION_HEADER, Key, KeyRing
 from services.waitingroom.admitter import Admitter
 from services.waitingroom.invariants import DESCRIPTIONS
-from services.waitingroom.rows import Terms
+from services.waitingroom.rows import Counts, Terms
 from services.waitingroom.server import WaitingRoomAdminServicer, WaitingRoomInternalServicer, WaitingRoomServicer
 from services.waitingroom.store.scripts import keys_of
 from tests.integration.waitingroom.room import EVENT, Room
@@ -238,3 +238,17 @@ async def test_check_invariants_names_all_and_finds_what_is_broken(service: Serv
     }
     assert all(1 <= len(invariant.examples) <= 10 and invariant.description for invariant in broken)
     assert f"{EVENT} bob" in broken[4].examples
+
+
+async def test_a_sold_out_line_says_so_and_still_gives_positions(service: Service) -> None:
+    await service.announce(capacity=1)
+    ann = await service.join("ann")
+    await Admitter(service.room.lines).run_once()
+    picture = Counts(open=0, held=0, as_of=round(time.time() * 1000))
+    assert await service.room.lines.note_counts(EVENT, picture)
+    line = await service.fan.GetLine(pb2.GetLineRequest(event_id=EVENT))
+    assert (line.state, line.admitted_through) == (pb2.LINE_STATE_SOLD_OUT, 1)
+    bob = await service.join("bob")
+    assert (bob.position, bob.state, bob.HasField("eta")) == (2, pb2.POSITION_STATE_WAITING, False)
+    entered = await service.fan.EnterEvent(pb2.EnterEventRequest(event_id=EVENT), metadata=headers(ann.queue_token))
+    assert entered.admission_token

@@ -5,8 +5,9 @@ from prometheus_client import REGISTRY
 
 from services.waitingroom import watch as watch_module
 from services.waitingroom.admitter import Admitter
+from services.waitingroom.rows import Counts
 from services.waitingroom.watch import Watch
-from tests.integration.waitingroom.room import EVENT, Room
+from tests.integration.waitingroom.room import EVENT, START, Room
 
 
 class Monotonic:
@@ -72,6 +73,58 @@ async def test_the_alarm_rises_when_nobody_is_admitted_for_30_s_while_the_line_i
     await room.lines.tick(EVENT)
     await watch.run_once()
     assert figure("stalled") == 0
+
+
+async def test_the_alarm_is_silent_while_the_zone_is_full_and_ticks_say_so(room: Room, stopwatch: Monotonic) -> None:
+    await room.announce(capacity=1)
+    for account in ("ann", "bob"):
+        await room.join(account)
+    await room.lines.tick(EVENT)
+    await room.enter("ann", 1)
+    watch = Watch(room.lines)
+    for second in (10.0, 39.0, 68.0, 97.0):
+        room.at(second)
+        await room.leases.heartbeat(EVENT, "ann")
+        assert (await room.lines.tick(EVENT)).outcome == "STOOD"
+        stopwatch.seconds = second
+        await watch.run_once()
+        assert figure("stalled") == 0
+    for second in (112.0, 126.9):  # the ticks have stopped: what the last one said is no excuse any more
+        stopwatch.seconds = second
+        await watch.run_once()
+        assert figure("stalled") == 0
+    stopwatch.seconds = 127
+    assert figure("stalled") == 1
+
+
+@pytest.mark.parametrize("held", [0, 3])
+async def test_the_alarm_is_silent_while_no_seat_is_open(room: Room, stopwatch: Monotonic, held: int) -> None:
+    await room.announce()
+    await room.join("ann")
+    watch = Watch(room.lines)
+    for second in (0.0, 29.0, 58.0, 87.0):
+        room.at(second)
+        stopwatch.seconds = second
+        await room.lines.note_counts(EVENT, Counts(open=0, held=held, as_of=START + round(second * 1000)))
+        assert (await room.lines.tick(EVENT)).advanced == 0
+        await watch.run_once()
+        assert figure("stalled") == 0
+    room.at(98)  # no news any more, and no tick either
+    for second in (98.0, 127.9):
+        stopwatch.seconds = second
+        await watch.run_once()
+    assert figure("stalled") == 1
+
+
+async def test_the_alarm_rises_when_ticks_find_room_and_the_line_stands(room: Room, stopwatch: Monotonic) -> None:
+    await room.announce()
+    await room.join("ann")
+    watch = Watch(room.lines)
+    for second in (0, 15, 30):
+        await room.client.hset(room.line_key, mapping={"tick": START + second * 1000, "room": 10})
+        stopwatch.seconds = second
+        await watch.run_once()
+    assert figure("stalled") == 1
 
 
 async def test_the_alarm_is_silent_before_the_sale_and_after_it(room: Room, stopwatch: Monotonic) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from services.waitingroom import line as line_module
 from services.waitingroom.line import SharedLines, eta_seconds, for_each_line, state_of
-from services.waitingroom.rows import Line, LineState
+from services.waitingroom.rows import Line, LineState, Stop
 
 STANDING = Line(
     epoch=1,
@@ -20,6 +20,9 @@ STANDING = Line(
     in_flight=10,
     as_of=50_000,
     moved=45_000,
+    ticked=49_900,
+    room=0,
+    stop=Stop.NONE,
     rate_per_second=2.0,
     claim_rate=0.5,
     commits_per_second=0.0,
@@ -37,10 +40,17 @@ STANDING = Line(
         ({"as_of": 900_000}, LineState.ENDED),
         ({"as_of": 900_000, "line": False}, LineState.ENDED),
         ({"line": False}, LineState.OPEN),
+        ({"stop": Stop.SOLD_OUT}, LineState.SOLD_OUT),
+        ({"stop": Stop.SOLD_OUT, "tail": 10}, LineState.SOLD_OUT),
+        ({"stop": Stop.ALL_HELD}, LineState.PAUSED),
+        ({"stop": Stop.ALL_HELD, "tail": 10}, LineState.PAUSED),
+        ({"stop": Stop.SOLD_OUT, "as_of": 999}, LineState.BEFORE_SALE),
+        ({"stop": Stop.SOLD_OUT, "as_of": 900_000}, LineState.ENDED),
+        ({"stop": Stop.SOLD_OUT, "line": False}, LineState.OPEN),
         ({"sale_start": 0, "sale_end": 0}, LineState.MOVING),
     ],
 )
-def test_state_of_a_line(changes: dict[str, int], state: LineState) -> None:
+def test_state_of_a_line(changes: dict[str, object], state: LineState) -> None:
     assert state_of(dataclasses.replace(STANDING, **changes)) is state  # type: ignore[arg-type]
 
 

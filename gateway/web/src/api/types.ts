@@ -80,7 +80,8 @@ export type LineState =
   | "LINE_STATE_BEFORE_SALE"
   | "LINE_STATE_MOVING"
   | "LINE_STATE_PAUSED"
-  | "LINE_STATE_ENDED";
+  | "LINE_STATE_ENDED"
+  | "LINE_STATE_SOLD_OUT";
 
 export interface Position {
   epoch: string;

@@ -75,7 +75,7 @@ function Standing({ keeper, event }: { keeper: VisitKeeper; event: Event }) {
         <dt>Your position</dt>
         <dd>{visit.position.toLocaleString("en")}</dd>
         <dt>Time left</dt>
-        <dd>{isBefore ? "the line moves once the sale starts" : etaWords(visit.etaSeconds)}</dd>
+        <dd>{timeLeft(line, visit)}</dd>
       </dl>
       <LineWords line={line} event={event} isStale={keeper.stale.value} />
       <p class="hint">
@@ -87,6 +87,12 @@ function Standing({ keeper, event }: { keeper: VisitKeeper; event: Event }) {
       </button>
     </>
   );
+}
+
+function timeLeft(line: Line | null, { etaSeconds }: Visit): string {
+  if (line?.state === "LINE_STATE_BEFORE_SALE") return "the line moves once the sale starts";
+  if (line?.state === "LINE_STATE_SOLD_OUT") return "nobody knows: nothing is left right now";
+  return etaWords(etaSeconds);
 }
 
 function LineWords({ line, event, isStale }: { line: Line | null; event: Event; isStale: boolean }) {
@@ -101,12 +107,14 @@ function LineWords({ line, event, isStale }: { line: Line | null; event: Event; 
           The line is standing still: everybody inside is still choosing, or all seats are held.
         </Notice>
       );
-    case "LINE_STATE_ENDED":
+    case "LINE_STATE_SOLD_OUT":
       return (
         <Notice tone="warning">
-          Nothing is left to buy, or the sale is over. If seats come back, the line moves again.
+          Everything is sold or being paid for. If something comes back, the line moves on, and your position is kept.
         </Notice>
       );
+    case "LINE_STATE_ENDED":
+      return <Notice tone="warning">The sale is over.</Notice>;
     default:
       return null;
   }
