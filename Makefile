@@ -126,7 +126,7 @@ $(NODE_MODULES): gateway/web/package-lock.json gateway/web/package.json | $(LOCK
 	@if ! $(node_is_new) 2>/dev/null && ! [ -x .venv/bin/node ]; then \
 	  echo "No Node of version 20.19 or later here: installing one into .venv." >&2; \
 	  $(PIP) install --require-hashes --requirement requirements-node.lock; fi
-	@$(call with_node,npm ci --no-audit --no-fund --loglevel error) >&2
+	@$(call with_node,npm ci --no-audit --no-fund --no-update-notifier --loglevel error) >&2
 	@touch $@
 
 $(PAGE): $(NODE_MODULES) $(PAGE_SOURCES)

@@ -36,7 +36,7 @@ def write_report(
         else f'<p class="bad"><strong>{len(broken)} promises broke.</strong></p>{_list(broken)}'
     )
     parts = [
-        f"<h1>On-sale: {escape(sale.name)}</h1>",
+        f"<h1>{escape(sale.name)}</h1>",
         f"<p>{options.fans} fans, {sale.seat_count} seats, {sale.line_capacity} inside at once,"
         f" seed {options.seed}.</p>",
         headline,
@@ -44,7 +44,7 @@ def write_report(
         _table(["", ""], [(name.replace("_", " "), value) for name, value in summary.items()]),
         "<h2>Seats and orders</h2>",
         _table(["Seats", "Count"], [(name.replace("_", " "), n) for name, n in verdict.seats.items()]),
-        _table(["Orders", "Count"], [(name.removeprefix("ORDER_STATE_"), n) for name, n in verdict.orders.items()]),
+        _table(["Orders", "Count"], [(name.removeprefix("ORDER_STATE_").lower().replace("_", " "), n) for name, n in verdict.orders.items()]),
         "<h2>How it ended for the fans</h2>",
         _table(["Ending", "Fans"], Counter(seen.endings).most_common()),
         "<h2>Calls</h2>",
@@ -53,14 +53,16 @@ def write_report(
             [_call(each, measured) for each in measured.seconds],
         ),
         "<h2>Promises</h2>",
+        "<p>Asked of every service after the sale. Double sales, double charges and lost orders are counted above, from what"
+        " the fans were told, the orders, and the processor's ledger.</p>",
         _table(
-            ["Service", "Check", "Broken", "Meaning"],
+            ["Service", "Check", "Broken", "What a broken one means"],
             [(service, name, n, words) for service, name, n, words in verdict.invariants],
         ),
         f"<details><summary>As JSON</summary><pre>{escape(json.dumps(summary))}</pre></details>",
     ]
     text = f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">\
-<title>On-sale: {escape(sale.name)}</title><style>{STYLE}</style><body>{"".join(parts)}</body></html>\n'
+<title>{escape(sale.name)}</title><style>{STYLE}</style><body>{"".join(parts)}</body></html>\n'
     replace_file(options.report, text)
 
 
@@ -86,13 +88,17 @@ def _call(name: str, measured: Measured) -> tuple[Any, ...]:
 def _table(head: list[str], rows: list[tuple[Any, ...]]) -> str:
     if not rows:
         return "<p>None.</p>"
-    heads = "".join(f"<th>{escape(each)}</th>" for each in head)
+    heads = "".join(f"<th{_aligned(cell)}>{escape(each)}</th>" for each, cell in zip(head, rows[0], strict=True))
     body = "".join("<tr>" + "".join(_cell(cell) for cell in row) + "</tr>" for row in rows)
     return f'<div class="scroll"><table><tr>{heads}</tr>{body}</table></div>'
 
 
 def _cell(value: Any) -> str:
-    return f'<td class="n">{value}</td>' if isinstance(value, int | float) else f"<td>{escape(str(value))}</td>"
+    return f"<td{_aligned(value)}>{escape(str(value))}</td>"
+
+
+def _aligned(value: Any) -> str:
+    return ' class="n"' if isinstance(value, int | float) else ""
 
 
 def _list(lines: list[str]) -> str:

@@ -38,7 +38,9 @@ end
 
 function envoy_on_request(handle)
   local path = handle:headers():get(":path")
-  if #path > LONGEST_PATH then
+  if path == nil then -- CONNECT has none
+    handle:respond({[":status"] = "405"}, "")
+  elseif #path > LONGEST_PATH then
     handle:respond({[":status"] = "414"}, "")
   elseif has_encoded_name(path) then
     handle:respond({[":status"] = "400"}, "the name of a query parameter is encoded")

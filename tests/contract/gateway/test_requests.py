@@ -191,6 +191,10 @@ def test_an_upgrade_is_refused(house: House) -> None:
     assert reason_of(response, 403) == "FORBIDDEN"
 
 
+def test_a_tunnel_is_refused(house: House) -> None:
+    assert reason_of(raw(house, "127.0.0.1:1", {}, "CONNECT"), 405) == "METHOD_NOT_ALLOWED"
+
+
 def test_an_allowed_origin_may_ask_first(client: httpx.Client) -> None:
     asked = {"origin": ORIGIN, "access-control-request-method": "POST"}
     asked["access-control-request-headers"] = "authorization,idempotency-key,x-rowlock-admission"

@@ -13,11 +13,16 @@ import { formatCountdown, formatMoment, secondsLeft } from "../shell/time.ts";
 
 export function LinePage({ eventId }: { eventId: string }) {
   const event = useLoad((signal) => getEvent(eventId, signal), eventId);
-  if (!signedIn.value)
-    return <SignInPrompt why="A position in the line belongs to an account. Sign in to take yours." />;
   if (event.error !== null) return <Problem error={event.error} onRetry={event.reload} />;
-  if (!event.value) return <Loading what="the line" />;
+  if (!event.value) return <Loading what="the event" />;
+  if (!signedIn.value) return <SignInPrompt why={whySignIn(event.value)} />;
   return <Waiting event={event.value} keeper={visitTo(eventId)} />;
+}
+
+function whySignIn(event: Event): string {
+  return event.line
+    ? "A position in the line belongs to an account. Sign in to take yours."
+    : "Seats are held for an account. Sign in to choose yours.";
 }
 
 function Waiting({ event, keeper }: { event: Event; keeper: VisitKeeper }) {

@@ -32,7 +32,7 @@ export function SeatList(props: SeatListProps) {
   };
   return (
     <div>
-      <p class="hint" id="seat-keys">
+      <p class="hint seat-keys" id="seat-keys">
         Arrow keys move between seats, Enter chooses.
       </p>
       <div

@@ -4,11 +4,12 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { signIn, signInEnded, SignInFailed } from "../account/session.ts";
+import { Refusal } from "../api/client.ts";
 import { wordsFor } from "../api/words.ts";
 import type { HeldSeat, Money, Tier } from "../api/types.ts";
 import { sectionName } from "../seats/plan.ts";
 import { formatMoney, isZero } from "./money.ts";
-import { address } from "./router.tsx";
+import { address, Link } from "./router.tsx";
 
 /** A page's heading. It takes the focus when the page is entered, so that a screen reader says where one is. */
 export function Heading({ title, children }: { title: string; children?: ComponentChildren }) {
@@ -35,12 +36,18 @@ export function Notice({ tone, children }: { tone: Tone; children: ComponentChil
   );
 }
 
-/** What a failed call means, with a way on. */
+/** What a failed call means, with a way on: what does not exist is not tried again. */
 export function Problem({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
+  const isMissing = error instanceof Refusal && error.status === 404;
   return (
     <Notice tone="bad">
       <p>{error instanceof SignInFailed ? error.message : wordsFor(error)}</p>
-      {onRetry && (
+      {isMissing && (
+        <Link class="button" to="/">
+          Find events
+        </Link>
+      )}
+      {onRetry && !isMissing && (
         <button type="button" class="button" onClick={onRetry}>
           Try again
         </button>
