@@ -46,21 +46,35 @@ reset: ## stop, and delete all data, logs and secrets
 	@$(require_installed); exec $(VENV) -m stack reset
 
 .PHONY: onsale
-onsale: $(READY) $(PAGE) ## a simulated on-sale against the stack: FANS= SEATS= SEED= PLAN=file
-	@exec $(VENV) -m onsale $(if $(FANS),--fans '$(FANS)') $(if $(SEATS),--seats '$(SEATS)') \
+onsale: $(READY) $(PAGE) ## a simulated on-sale against the stack: FANS= SEATS= UNITS= SEED= PLAN=file
+	@exec $(VENV) -m onsale $(if $(FANS),--fans '$(FANS)') $(if $(SEATS),--seats '$(SEATS)') $(if $(UNITS),--units '$(UNITS)') \
 	  $(if $(SEED),--seed '$(SEED)') $(if $(PLAN),--plan '$(PLAN)')
 
 ##@ Tests
 
 .PHONY: test
 test: $(READY) $(DEVELOPER) $(PAGE) ## all tests that need no browser: PYTEST='-k word' chooses, WORKERS= at once
-	@$(VENV) -m pytest -n $(WORKERS) -m 'not browser' $(PYTEST)
+	@$(VENV) -m pytest -n $(WORKERS) -m 'not browser and not pooler' $(PYTEST)
 	@$(call with_node,npm test)
+
+.PHONY: test-pgbouncer
+test-pgbouncer: $(READY) $(DEVELOPER) ## booking and payments behind PgBouncer in transaction mode (Debian's package)
+	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || { echo 'There is no pgbouncer: on Debian, `apt-get install pgbouncer`.' >&2; exit 1; }
+	@ROWLOCK_TEST_POOLER=1 $(VENV) -m pytest -n $(WORKERS) tests/integration/booking tests/integration/payments $(PYTEST)
+
+.PHONY: soak
+soak: $(READY) $(DEVELOPER) ## the seeded race and model tests, SEEDS= (5) seeds of each at full length: some minutes a seed
+	@ROWLOCK_SOAK_SEEDS=$(or $(SEEDS),5) $(VENV) -m pytest -n $(WORKERS) --timeout 1800 \
+	  tests/integration/booking/test_booking_history.py tests/integration/booking/test_booking_model.py $(PYTEST)
 
 .PHONY: test-browser
 test-browser: $(READY) $(DEVELOPER) $(PAGE) ## the page in headless Chromium (Debian's package `chromium`)
 	@[ -x /usr/bin/chromium ] || { echo 'There is no /usr/bin/chromium: on Debian, `apt-get install chromium`.' >&2; exit 1; }
 	@$(VENV) -m pytest -m browser tests/e2e $(PYTEST)
+
+.PHONY: bench-hold
+bench-hold: $(READY) ## what a hold costs, over an empty call: BENCH_ROUNDS=, BENCH_SECONDS= of each kind in a round
+	@exec $(VENV) -m tests.load.bench_hold
 
 .PHONY: lint
 lint: $(READY) $(DEVELOPER) $(NODE_MODULES) ## style, types, who imports whom, the protos

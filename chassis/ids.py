@@ -4,19 +4,20 @@ import re
 import secrets
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-VALUES = {letter: value for value, letter in enumerate(ALPHABET)}
+PAIRS = [high + low for high in ALPHABET for low in ALPHABET]
+PYTHON_DIGITS = str.maketrans(ALPHABET, "0123456789abcdefghijklmnopqrstuv")  # what int() reads in base 32
 LONGEST_NUMBER = 26  # letters: 128 bits
 FORM = re.compile(rf"([a-z]{{3}})_([a-z][a-z0-9]{{0,15}})_([{ALPHABET}]{{1,{LONGEST_NUMBER}}})")
 
 
 def format_id(prefix: str, shard: str, number: int) -> str:
     """`format_id("evt", "s1", 7)` is `evt_s1_7`. Numbers are 0 to 2**128 - 1."""
-    letters = []
-    while True:
-        number, digit = divmod(number, 32)
-        letters.append(ALPHABET[digit])
-        if not number:
-            return f"{prefix}_{shard}_{''.join(reversed(letters))}"
+    pairs = []
+    while number >= 1024:
+        number, pair = divmod(number, 1024)
+        pairs.append(PAIRS[pair])
+    pairs.append(PAIRS[number] if number >= 32 else ALPHABET[number])
+    return f"{prefix}_{shard}_{''.join(reversed(pairs))}"
 
 
 def parse_id(prefix: str, text: str) -> tuple[str, int] | None:
@@ -24,10 +25,7 @@ def parse_id(prefix: str, text: str) -> tuple[str, int] | None:
     match = FORM.fullmatch(text)
     if match is None or match[1] != prefix or (match[3][0] == "0" and match[3] != "0"):
         return None
-    number = 0
-    for letter in match[3]:
-        number = number * 32 + VALUES[letter]
-    return match[2], number
+    return match[2], int(match[3].translate(PYTHON_DIGITS), 32)
 
 
 def random_number() -> int:

@@ -17,23 +17,43 @@ MAX_TRIES = 3  # the first, and at most two more: a deadlock's loser always wins
 POOL_WAIT_SECONDS = (
     2.0  # longer than any healthy wait, shorter than a caller's patience: a paused standby fills the pool
 )
+MOST_SECONDS = 60.0  # of a statement; only a standby that is paused, or a network that is cut, takes so long
+STATEMENTS = 100  # prepared and kept by a connection; more than any service has
 POOL_WAIT = Histogram("rowlock_pool_wait_seconds", "Wait for a pooled connection", ["pool"])
 
 # The session ended, or the server ended the statement: whether anything was done is not known.
+NO_CONNECTION = (TimeoutError, OSError, asyncpg.PostgresConnectionError, asyncpg.CannotConnectNowError)
+NO_ANSWER = "The database did not answer in time; try again with the same key."
+WENT_AWAY = "The database went away meanwhile; try again with the same key."
 LOST = (OSError, asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError)
 
 _background: set[asyncio.Task[Any]] = set()
 
 
 async def open_pool(
-    dsn: str, *, name: str, min_size: int = 2, max_size: int = 10, expect: Mapping[str, str] | None = None
+    dsn: str,
+    *,
+    name: str,
+    min_size: int = 2,
+    max_size: int = 10,
+    statements: int = STATEMENTS,
+    expect: Mapping[str, str] | None = None,
 ) -> asyncpg.Pool:
     """A pool that is checked before it is used: `expect` are settings that the role must have in this database.
+
+    `statements`: prepared ones that a connection keeps. None may be kept behind a pooler in transaction mode, where the
+    next one of a connection may reach another session: then each is parsed again with its call.
 
     Raises RuntimeError, naming what is wrong, if a setting differs: migrations set them by ALTER ROLE.
     """
     pool = await asyncpg.create_pool(
-        dsn, min_size=min_size, max_size=max_size, server_settings={"application_name": name}, command_timeout=60
+        dsn,
+        min_size=min_size,
+        max_size=max_size,
+        reset=_keep,
+        server_settings={"application_name": name},
+        statement_cache_size=statements,
+        command_timeout=MOST_SECONDS,
     )
     for setting, wanted in (expect or {}).items():
         found = await pool.fetchval("SELECT current_setting($1)", setting)
@@ -43,18 +63,65 @@ async def open_pool(
     return pool
 
 
+class KeptConnection:
+    """A connection of one's own beside the pool, for one user at a time: opened when it is first needed, and again
+    after it was lost."""
+
+    def __init__(self, dsn: str, name: str, statements: int = STATEMENTS) -> None:
+        self.dsn, self.name, self.statements = dsn, name, statements
+        self.connection: asyncpg.Connection | None = None
+
+    async def run(self, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+        """Raises Unavailable when there is no connection, or when it is lost meanwhile: then what was done is unknown.
+
+        Not to be cancelled: asyncpg would cut a commit that waits for the standby. Work that never ends loses its
+        connection instead, and the server goes on.
+        """
+        connection = await self._open()
+        patience = asyncio.get_running_loop().call_later(MOST_SECONDS, connection.terminate)
+        try:
+            return await work(connection)
+        except LOST as error:
+            raise Unavailable(WENT_AWAY) from error
+        finally:
+            patience.cancel()
+
+    async def close(self) -> None:
+        """When its user is done."""
+        if self.connection is not None:
+            await self.connection.close()
+
+    async def _open(self) -> asyncpg.Connection:
+        if self.connection is None or self.connection.is_closed():
+            try:
+                self.connection = await asyncpg.connect(
+                    self.dsn,
+                    timeout=POOL_WAIT_SECONDS,
+                    statement_cache_size=self.statements,
+                    server_settings={"application_name": self.name},
+                )
+            except NO_CONNECTION as error:
+                raise Unavailable(NO_ANSWER) from error
+        return self.connection
+
+
+async def _keep(_connection: asyncpg.Connection) -> None:
+    """Nothing here leaves anything behind in a session but a transaction, and that asyncpg rolls back by itself: its
+    RESET ALL after each use would be one more round trip."""
+
+
 @asynccontextmanager
 async def acquire(pool: asyncpg.Pool, name: str = "") -> AsyncIterator[asyncpg.Connection]:
     """A connection, within POOL_WAIT_SECONDS; refused as UNAVAILABLE after that, or when the database goes away."""
     with POOL_WAIT.labels(name).time():
         try:
             connection = await pool.acquire(timeout=POOL_WAIT_SECONDS)
-        except (TimeoutError, OSError, asyncpg.PostgresConnectionError, asyncpg.CannotConnectNowError) as error:
-            raise Unavailable("The database did not answer in time; try again with the same key.") from error
+        except NO_CONNECTION as error:
+            raise Unavailable(NO_ANSWER) from error
     try:
         yield connection
     except LOST as error:
-        raise Unavailable("The database went away meanwhile; try again with the same key.") from error
+        raise Unavailable(WENT_AWAY) from error
     finally:
         await pool.release(connection)
 

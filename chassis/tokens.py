@@ -7,7 +7,6 @@ import base64
 import json
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jwt
@@ -29,6 +28,7 @@ EPOCH_HEADER = "x-rowlock-epoch"
 IDENTITY_HEADERS = (ACCOUNT_HEADER, EMAIL_HEADER, EVENT_HEADER, POSITION_HEADER, EPOCH_HEADER)
 """Stripped from every request that comes from outside, and set only from verified claims."""
 
+_IDENTITY = frozenset(IDENTITY_HEADERS)
 IDEMPOTENCY_HEADER = "idempotency-key"
 SHORTEST_SECRET = 32  # bytes: HS256 wants a key as long as its hash
 
@@ -81,8 +81,7 @@ class KeyRing:
         return json.dumps({"keys": keys})
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """Who calls, as the gateway says. `event`, `position` and `epoch` come from a queue or admission token, if any."""
 
     account: str
@@ -99,7 +98,7 @@ class Caller:
 
 def caller_of(metadata: Iterable[tuple[str, str | bytes]]) -> Caller:
     """The caller of a call, from its metadata. Refuses a call without an account."""
-    headers = {key: value for key, value in metadata if key in IDENTITY_HEADERS and isinstance(value, str)}
+    headers = {key: value for key, value in metadata if key in _IDENTITY and isinstance(value, str)}
     account = headers.get(ACCOUNT_HEADER, "")
     if not account:
         raise Unauthenticated("Sign in first: this call needs a user token.")

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from cli import events, venues
+from cli import events, outbox, venues
 from cli.errors import REFUSED, CliError
 from cli.invariants import check_all
 from cli.options import AsJson
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 app.add_typer(venues.app, name="venue")
 app.add_typer(events.app, name="event")
+app.add_typer(outbox.app, name="outbox")
 
 
 @app.command()

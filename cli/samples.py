@@ -6,7 +6,7 @@ from typing import NamedTuple
 from rowlock.catalog.v1 import catalog_pb2 as pb2
 
 from cli.errors import CliError
-from cli.events import Events, prices_of
+from cli.events import Events, areas_of, prices_of
 from cli.output import working
 from cli.sample_events import SAMPLE_EVENTS, SAMPLE_VENUES, SampleEvent, SampleVenue
 from cli.services import Refused
@@ -80,7 +80,13 @@ def _request(sample: SampleEvent, stay: Stay) -> pb2.CreateEventRequest:
         start_time=timestamp(start),
         sale_start_time=timestamp(sale_start),
         prices=prices_of(prices, f"{sample.currency} {sample.fee}", stay.categories),
+        areas=areas_of(list(sample.areas), f"{sample.currency} {sample.fee}"),
         rules=pb2.SaleRules(
-            line=sample.line_capacity > 0, line_capacity=sample.line_capacity, hold_seconds=sample.hold_seconds
+            line=sample.line_capacity > 0,
+            line_capacity=sample.line_capacity,
+            hold_seconds=sample.hold_seconds,
+            onsale_window_seconds=sample.onsale_window_seconds,
+            best_available_only=sample.best_available_only,
+            cancel_seconds=sample.cancel_hours * 3600,
         ),
     )

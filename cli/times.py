@@ -1,11 +1,14 @@
 """Times as organisers write them: on the venue's clock."""
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from cli.errors import CliError
+
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def parse_time(text: str, zone: str) -> datetime:
@@ -17,6 +20,14 @@ def parse_time(text: str, zone: str) -> datetime:
     except ValueError:
         raise CliError(f'"{text}" is no time; write it like "2027-03-31 20:00", or now.') from None
     return (time if time.tzinfo else time.replace(tzinfo=zone_of(zone))).astimezone(UTC)
+
+
+def parse_duration(text: str) -> timedelta:
+    """`90s`, `30m`, `6h` or `2d`."""
+    span = re.fullmatch(r"([0-9]{1,6})([smhd])", text.strip())
+    if span is None:
+        raise CliError(f'"{text}" is no length of time; write it like 90s, 30m, 6h or 2d.')
+    return timedelta(**{UNITS[span[2]]: int(span[1])})
 
 
 def format_time(message: Timestamp, zone: str) -> str:

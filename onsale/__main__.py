@@ -44,22 +44,26 @@ def read_options() -> Options:
     parser.add_argument("--fans", type=int, default=200, help=f"how many fans come, at most {MOST_FANS}")
     parser.add_argument("--seats", type=int, default=120, help="how many seats are sold; ignored with --plan")
     parser.add_argument("--seed", type=int, default=1, help="the same seed makes the same fans")
+    parser.add_argument("--units", type=int, default=0, help="units of a standing area sold beside the seats")
     parser.add_argument("--plan", type=Path, help="a seating plan in pretix's JSON; imported with repairs")
     parser.add_argument("--report", type=Path, default=home() / "onsale.html", help="where the report is written")
     parser.add_argument("--seconds", type=float, default=600, help="the run ends by then, whatever happens")
     given = parser.parse_args()
     if not 1 <= given.fans <= MOST_FANS or not 1 <= given.seats <= MOST_SEATS:
         parser.error(f"--fans must be 1 to {MOST_FANS}, --seats 1 to {MOST_SEATS}")
+    if not 0 <= given.units <= MOST_SEATS:
+        parser.error(f"--units must be 0 to {MOST_SEATS}")
     if given.plan and not given.plan.is_file():
         parser.error(f"{given.plan} is not a file")
-    return Options(given.fans, given.seats, given.seed, given.plan, given.report, given.seconds)
+    return Options(given.fans, given.seats, given.seed, given.plan, given.report, given.seconds, given.units)
 
 
 async def run(options: Options, addresses: Addresses) -> tuple[dict[str, Any], list[str]]:
     """The summary, and every broken promise as a line."""
     measured, seen = Measured(), Seen()
     sale = await prepare_sale(addresses.catalog, options, ARRIVAL_SECONDS)
-    print(f"{sale.name}: {options.fans} fans, {sale.seat_count} seats, {sale.event_id}", file=sys.stderr)
+    places = f"{sale.seat_count} seats" + (f" and {sale.unit_count} units" if sale.areas else "")
+    print(f"{sale.name}: {options.fans} fans, {places}, {sale.event_id}", file=sys.stderr)
     async with open_session() as session:
         tokens = await sign_in(session, addresses.issuer, options.fans)
         gateway = Gateway(addresses.gateway, session, measured)
@@ -102,12 +106,13 @@ async def hold_sale(options: Options, sale: Sale, gateway: Gateway, seen: Seen, 
 def summarise(
     options: Options, sale: Sale, seen: Seen, measured: Measured, verdict: Verdict, seconds: float
 ) -> dict[str, Any]:
-    """The line of JSON."""
+    """The line of JSON. `sold` counts seats and units; `units` is said where there are any."""
     times = sorted(seen.confirmed_times)
     selling = times[-1] - times[0] if len(times) > 1 else seconds
     return {
         "fans": options.fans,
         "seats": sale.seat_count,
+        **({"units": sale.unit_count} if sale.areas else {}),
         "sold": verdict.sold,
         "double_sold": len(verdict.double_sold),
         "double_charged": len(verdict.double_charged),

@@ -13,7 +13,7 @@ from rowlock.payments.v1 import payments_pb2, payments_pb2_grpc
 from rowlock.seatfeed.v1 import seatfeed_pb2, seatfeed_pb2_grpc
 from rowlock.waitingroom.v1 import waitingroom_pb2, waitingroom_pb2_grpc
 
-from onsale.fans import Seen
+from onsale.fans import UNIT, Seen
 from onsale.settings import Addresses
 from onsale.venue import Sale
 
@@ -45,6 +45,7 @@ class Verdict:
     sold: int = 0
     orders: Counter[str] = field(default_factory=Counter)
     seats: dict[str, int] = field(default_factory=dict)
+    areas: dict[int, dict[str, int]] = field(default_factory=dict)  # area id → units by state
 
     def broken(self) -> list[str]:
         """Every broken promise, a line each."""
@@ -64,7 +65,12 @@ async def judge(addresses: Addresses, sale: Sale, seen: Seen) -> Verdict:
     verdict.seats = {
         name: getattr(counted, name) for name in ("available", "held", "pending_payment", "sold", "blocked")
     }
-    verdict.sold = counted.sold
+    verdict.areas = {
+        area.area_id: {name: getattr(area, name) for name in ("available", "held", "pending_payment", "sold")}
+        for area in counted.areas
+    }
+    check_areas(orders, sale, verdict)
+    verdict.sold = counted.sold + sum(area.sold for area in counted.areas)
     verdict.orders = Counter(booking_pb2.OrderState.Name(order.state) for order in orders)
     _check_seats(orders, sale, verdict)
     _check_fans(orders, seen, verdict)
@@ -80,7 +86,7 @@ async def _settled_orders(admin: Any, sale: Sale, verdict: Verdict) -> list[book
         waiting = [
             order.order_id
             for order in orders
-            if order.state == PENDING or (order.state == CONFIRMED and order.ticket_count < len(order.seat_ids))
+            if order.state == PENDING or (order.state == CONFIRMED and order.ticket_count < order.quantity)
         ]
         if not waiting:
             return orders
@@ -114,8 +120,21 @@ def _check_seats(orders: list[booking_pb2.EventOrder], sale: Sale, verdict: Verd
     if sum(verdict.seats.values()) != sale.seat_count:
         verdict.answers_wrong.append(f"seats of all states are {verdict.seats}, not {sale.seat_count} together")
     confirmed = sum(len(order.seat_ids) for order in orders if order.state == CONFIRMED)
-    if confirmed != verdict.sold:
-        verdict.answers_wrong.append(f"{verdict.sold} seats are sold, confirmed orders have {confirmed}")
+    if confirmed != verdict.seats["sold"]:
+        verdict.answers_wrong.append(f"{verdict.seats['sold']} seats are sold, confirmed orders have {confirmed}")
+
+
+def check_areas(orders: list[booking_pb2.EventOrder], sale: Sale, verdict: Verdict) -> None:
+    """No unit is lost or made: states add up to the capacity, and orders of units to what is sold and pending."""
+    for area, units in sale.areas.items():
+        found = verdict.areas.get(area, {})
+        if sum(found.values()) != units:
+            verdict.answers_wrong.append(f"units of all states of area {area} are {found}, not {units} together")
+    for state, name in ((PENDING, "pending_payment"), (CONFIRMED, "sold")):
+        counted = sum(found[name] for found in verdict.areas.values())
+        ordered = sum(order.quantity for order in orders if order.state == state and not order.seat_ids)
+        if counted != ordered:
+            verdict.answers_wrong.append(f"{counted} units are {name.replace('_', ' ')}, orders have {ordered}")
 
 
 def _check_fans(orders: list[booking_pb2.EventOrder], seen: Seen, verdict: Verdict) -> None:
@@ -126,8 +145,13 @@ def _check_fans(orders: list[booking_pb2.EventOrder], seen: Seen, verdict: Verdi
             verdict.lost_orders.append(f"{order_id} was accepted and does not exist")
         elif state == "ORDER_STATE_CONFIRMED" and order.state != CONFIRMED:
             verdict.lost_orders.append(f"{order_id} was confirmed to its buyer and is not")
-        elif state == "ORDER_STATE_CONFIRMED" and sorted(seen.tickets.get(order_id, [])) != sorted(order.seat_ids):
+        elif state == "ORDER_STATE_CONFIRMED" and sorted(seen.tickets.get(order_id, [])) != _places(order):
             verdict.lost_orders.append(f"{order_id} is confirmed and its buyer has no tickets for it")
+
+
+def _places(order: booking_pb2.EventOrder) -> list[int]:
+    """Of its tickets: seat ids, or UNIT for each unit."""
+    return sorted(order.seat_ids) or [UNIT] * order.quantity
 
 
 def _check_money(orders: list[booking_pb2.EventOrder], ledger: dict[str, list[int]], verdict: Verdict) -> None:

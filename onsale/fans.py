@@ -17,6 +17,17 @@ ORDER_POLL_SECONDS = 0.7
 MOST_LOST_RACES = 12  # then a fan has had enough
 MOST_PURCHASES = 2  # a declined card is tried once more, with another
 TICKET_POLLS = 40
+TAKE_BEST_SHARE = 0.35  # of fans let the house choose
+STANDING_SHARE = 0.4  # of fans want units first, where the event has any
+UNIT = 0  # in the place of a seat's id, on a ticket for an area
+
+
+class Way(Enum):
+    """How a fan asks for places."""
+
+    PICKS = "picks seats on the map"
+    TAKES_BEST = "takes the best that are left"
+    STANDS = "buys units of an area"
 
 
 class Habit(Enum):
@@ -50,7 +61,7 @@ class Seen:
     """What fans were told; the checks hold it against the services and the processor."""
 
     orders: dict[str, str] = field(default_factory=dict)  # order id → last state that its buyer saw
-    tickets: dict[str, list[int]] = field(default_factory=dict)  # order id → seats on its tickets
+    tickets: dict[str, list[int]] = field(default_factory=dict)  # order id → seats on its tickets, UNIT for a unit
     conflicts: int = 0
     endings: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)  # answers that must never be given
@@ -74,6 +85,7 @@ class Fan:
         self.user = {"authorization": f"Bearer {token}"}
         self.habit = self.random.choices(list(HABITS), list(HABITS.values()))[0]
         self.party = self.random.choices([1, 2, 3, 4], [15, 55, 15, 15])[0]
+        self.ways = self._preferred_ways()
         self.queue = self.admission = ""
         self.position = 0
 
@@ -159,23 +171,58 @@ class Fan:
 
     async def _hold_seats(self) -> dict[str, Any]:
         for _ in range(MOST_LOST_RACES):
-            seats = await self._choose()
-            body, headers = {"seatIds": seats}, {**self._inside(), "idempotency-key": self._key()}
+            body, headers = await self._wish(), {**self._inside(), "idempotency-key": self._key()}
             path = f"/v1/events/{self.sale.event_id}/holds"
             answer = await self._press("hold", path, headers, body, "holdId")
             if answer.ok:
                 return answer.body
             if answer.reason == "SEAT_UNAVAILABLE":
                 self.seen.conflicts += 1
+                seats = body.get("seatIds", [])
                 lost = {int(each) for each in answer.metadata("lostSeatIds").split(",") if each}
                 if not lost or not lost <= set(seats):
                     self.seen.broken.append(f"lost seats {sorted(lost)} are not of the seats asked for {seats}")
+            elif answer.reason in {"NO_BLOCK", "SOLD_OUT", "TEMPORARILY_UNAVAILABLE"}:
+                self._settle_for_less(answer)
             elif answer.reason in {"TOKEN_INVALID", "TOKEN_FOR_ANOTHER"}:
                 await self._enter()
             elif answer.reason != "CONTENDED":
                 raise GaveUp(f"hold was refused: {answer.status} {answer.reason}")
             await asyncio.sleep(self.random.uniform(0.1, 0.8))
         raise GaveUp("lost too many races")
+
+    def _preferred_ways(self) -> list[Way]:
+        """In order; the next is taken when one has nothing left."""
+        seats = [Way.TAKES_BEST, Way.PICKS] if self.random.random() < TAKE_BEST_SHARE else [Way.PICKS]
+        if not self.sale.areas:
+            return seats
+        return [Way.STANDS, *seats] if self.random.random() < STANDING_SHARE else [*seats, Way.STANDS]
+
+    async def _wish(self) -> dict[str, Any]:
+        """The body of a hold."""
+        while self.ways:
+            match self.ways[0]:
+                case Way.TAKES_BEST:
+                    return {"bestAvailable": {"quantity": self.party}}
+                case Way.STANDS:
+                    area = self.random.choice(list(self.sale.areas))
+                    return {"generalAdmission": {"areaId": area, "quantity": self.party}}
+                case Way.PICKS:
+                    try:
+                        return {"seatIds": await self._choose()}
+                    except SoldOut:
+                        self.ways.pop(0)
+        raise SoldOut
+
+    def _settle_for_less(self, answer: Answer) -> None:
+        """A smaller party, another way, or the same again in a moment."""
+        if answer.reason == "NO_BLOCK":
+            largest = int(answer.metadata("largest") or 0)
+            if not 0 < largest < self.party:
+                self.seen.broken.append(f"no block for {self.party}, and {largest} could be had")
+            self.party = max(1, min(largest, self.party - 1))
+        elif answer.reason == "SOLD_OUT":
+            self.ways.pop(0)
 
     async def _choose(self) -> list[int]:
         """Seats side by side in a section that has some, by a map that may be stale; alone if need be."""
@@ -238,7 +285,7 @@ class Fan:
         for _ in range(TICKET_POLLS):
             answer = await self._get(f"/v1/orders/{order_id}/tickets", "tickets", self.user)
             if answer.ok and answer.body["tickets"]:
-                self.seen.tickets[order_id] = [each["seat"]["seatId"] for each in answer.body["tickets"]]
+                self.seen.tickets[order_id] = [_place_of(each) for each in answer.body["tickets"]]
                 return
             await asyncio.sleep(ORDER_POLL_SECONDS)
 
@@ -263,3 +310,8 @@ class Fan:
 
     def _key(self) -> str:
         return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
+
+
+def _place_of(ticket: dict[str, Any]) -> int:
+    seat: int = ticket["seat"]["seatId"] if ticket.get("seat") else UNIT
+    return seat

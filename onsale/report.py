@@ -44,9 +44,13 @@ def write_report(
         _table(["", ""], [(name.replace("_", " "), value) for name, value in summary.items()]),
         "<h2>Seats and orders</h2>",
         _table(["Seats", "Count"], [(name.replace("_", " "), n) for name, n in verdict.seats.items()]),
-        _table(["Orders", "Count"], [(name.removeprefix("ORDER_STATE_").lower().replace("_", " "), n) for name, n in verdict.orders.items()]),
+        _table(
+            ["Orders", "Count"],
+            [(name.removeprefix("ORDER_STATE_").lower().replace("_", " "), n) for name, n in verdict.orders.items()],
+        ),
         "<h2>How it ended for the fans</h2>",
         _table(["Ending", "Fans"], Counter(seen.endings).most_common()),
+        *_areas(verdict),
         "<h2>Calls</h2>",
         _table(
             ["Call", "Answers", "p50 ms", "p99 ms", "Statuses", "Refusals"],
@@ -72,6 +76,13 @@ def replace_file(path: Path, text: str) -> None:
     beside = path.with_suffix(".part")
     beside.write_text(text)
     beside.replace(path)
+
+
+def _areas(verdict: Verdict) -> list[str]:
+    return [
+        f"<h2>Area {area}</h2>" + _table(["Units", "Count"], [(name.replace("_", " "), n) for name, n in units.items()])
+        for area, units in verdict.areas.items()
+    ]
 
 
 def _call(name: str, measured: Measured) -> tuple[Any, ...]:

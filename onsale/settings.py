@@ -28,6 +28,7 @@ class Options:
     plan: Path | None
     report: Path
     seconds: float  # the whole run ends by then, whatever happens
+    units: int = 0  # of an area beside the seats
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import json
 import math
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -32,10 +32,15 @@ class Sale:
     rows: dict[str, list[list[int]]]
     section_of: dict[int, str]
     line_capacity: int
+    areas: dict[int, int] = field(default_factory=dict)  # area id → units
 
     @property
     def seat_count(self) -> int:
         return len(self.section_of)
+
+    @property
+    def unit_count(self) -> int:
+        return sum(self.areas.values())
 
 
 def plan_of(seats: int) -> dict[str, Any]:
@@ -90,7 +95,8 @@ async def prepare_sale(catalog: str, options: Options, sale_starts_in: float) ->
         admin = catalog_pb2_grpc.CatalogAdminServiceStub(channel)
         public = catalog_pb2_grpc.CatalogServiceStub(channel)
         try:
-            event_id, name, capacity = await _make_event(admin, options, sale_starts_in)
+            event, capacity = await _make_event(admin, options, sale_starts_in)
+            event_id = event.event_id
             await admin.PublishEvent(catalog_pb2.PublishEventRequest(event_id=event_id), timeout=60)
             plan = (await public.GetEventPlan(catalog_pb2.GetEventPlanRequest(event_id=event_id), timeout=60)).plan
         except grpc.aio.AioRpcError as error:
@@ -100,10 +106,11 @@ async def prepare_sale(catalog: str, options: Options, sale_starts_in: float) ->
         section.section: [[seat.seat_id for seat in row.seats] for row in section.rows] for section in plan.sections
     }
     section_of = {seat: section for section, each in rows.items() for row in each for seat in row}
-    return Sale(event_id, name, rows, section_of, capacity)
+    areas = {area.area_id: area.capacity for area in event.areas}
+    return Sale(event_id, event.name, rows, section_of, capacity, areas)
 
 
-async def _make_event(admin: Any, options: Options, sale_starts_in: float) -> tuple[str, str, int]:
+async def _make_event(admin: Any, options: Options, sale_starts_in: float) -> tuple[catalog_pb2.Event, int]:
     run = uuid.uuid4().hex[:8]
     plan = options.plan.read_bytes() if options.plan else json.dumps(plan_of(options.seats)).encode()
     label = options.plan.stem if options.plan else f"{options.seats} seats"
@@ -133,13 +140,19 @@ async def _make_event(admin: Any, options: Options, sale_starts_in: float) -> tu
             sale_start_time=_timestamp(now + timedelta(seconds=sale_starts_in)),
             sale_end_time=_timestamp(now + timedelta(days=29)),
             prices=prices,
+            areas=_areas(options.units),
             rules=catalog_pb2.SaleRules(
                 tickets_per_account=8, hold_seconds=HOLD_SECONDS, line=True, line_capacity=capacity
             ),
         ),
         timeout=60,
     )
-    return event.event.event_id, event.event.name, capacity
+    return event.event, capacity
+
+
+def _areas(units: int) -> list[catalog_pb2.NewArea]:
+    price = money_pb2.Money(currency_code="EUR", amount_minor=3000)
+    return [catalog_pb2.NewArea(name="Standing", capacity=units, price=price)] if units else []
 
 
 def _timestamp(moment: datetime) -> timestamp_pb2.Timestamp:

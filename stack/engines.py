@@ -67,7 +67,7 @@ def postgres_command(
     """
     data = data.absolute()
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    prefix = _as_servant(data)
+    prefix = as_servant(data)
     if not (data / "PG_VERSION").exists():
         _initdb(prefix, data, password)
     _forget_dead_postmaster(data)
@@ -121,7 +121,7 @@ def _in_wheel(package: str, wheel: str, path: str) -> Path:
     raise StackError(f"The wheel {wheel} is not installed here: run `make start`, which installs it.")
 
 
-def _as_servant(data: Path) -> list[str]:
+def as_servant(data: Path) -> list[str]:
     """What to put before the argv of a Postgres program, which refuses to run as root.
 
     As root: another user, who then owns the directory; or, where no other user can enter the checkout or the

@@ -139,6 +139,7 @@ class Plan:
             "booking",
             {
                 "SHARDS": self.stores.variables["ROWLOCK_BOOKING_SHARDS"],
+                "REDIS_URL": self.stores.variables["ROWLOCK_BOOKING_REDIS_URL"],
                 "PAYMENTS_TARGET": self.target("payments"),
                 "WAITINGROOM_TARGET": self.target("waitingroom"),
             },

@@ -2,8 +2,8 @@
 
 A service's own variable takes the place of the embedded store: ROWLOCK_CATALOG_DATABASE_URL,
 ROWLOCK_PAYMENTS_DATABASE_URL, ROWLOCK_BOOKING_SHARDS together with ROWLOCK_SEATFEED_SHARDS,
-ROWLOCK_WAITINGROOM_REDIS_URL, ROWLOCK_SEATFEED_REDIS_URL. The database and its role must exist; the stack migrates it.
-An engine that nobody needs any more is not started.
+ROWLOCK_BOOKING_REDIS_URL, ROWLOCK_WAITINGROOM_REDIS_URL, ROWLOCK_SEATFEED_REDIS_URL. The database and its role must
+exist; the stack migrates it. An engine that nobody needs any more is not started.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from stack.keys import Secrets
 from stack.ports import Ports
 
 POSTGRES_VARIABLES = ("ROWLOCK_CATALOG_DATABASE_URL", "ROWLOCK_PAYMENTS_DATABASE_URL", "ROWLOCK_BOOKING_SHARDS")
-REDIS_VARIABLES = ("ROWLOCK_WAITINGROOM_REDIS_URL", "ROWLOCK_SEATFEED_REDIS_URL")
+REDIS_VARIABLES = ("ROWLOCK_BOOKING_REDIS_URL", "ROWLOCK_WAITINGROOM_REDIS_URL", "ROWLOCK_SEATFEED_REDIS_URL")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ def choose_stores(shards: str, secrets: Secrets, ports: Ports, environment: Mapp
         "ROWLOCK_BOOKING_SHARDS": _shards("booking", secrets.booking_password, ports, shards),
         "ROWLOCK_SEATFEED_SHARDS": _shards("seatfeed", secrets.seatfeed_password, ports, shards),
         "ROWLOCK_WAITINGROOM_REDIS_URL": f"{valkey}/0",
-        "ROWLOCK_SEATFEED_REDIS_URL": f"{valkey}/1",  # a store of its own, as it would be with two servers
+        "ROWLOCK_SEATFEED_REDIS_URL": f"{valkey}/1",  # a store of its own, as it would be with three servers
+        "ROWLOCK_BOOKING_REDIS_URL": f"{valkey}/2",
     }
     given = {name: environment[name] for name in variables if environment.get(name)}
     chosen = {**variables, **given}

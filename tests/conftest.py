@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis.asyncio
 
-from tests.support import databases, engines
+from tests.support import databases, engines, pooler
 from tests.support.servers import Servers
 
 SCRATCH = "ROWLOCK_TEST_SCRATCH"
@@ -18,6 +18,7 @@ SCRATCH = "ROWLOCK_TEST_SCRATCH"
 def pytest_configure(config: pytest.Config) -> None:
     """The first process makes the folder that all workers of a run share."""
     config.addinivalue_line("markers", "browser: drives a real browser against a running stack")
+    config.addinivalue_line("markers", "pooler: about PgBouncer itself; needs ROWLOCK_TEST_POOLER")
     if not hasattr(config, "workerinput") and SCRATCH not in os.environ:
         os.environ[SCRATCH] = tempfile.mkdtemp(prefix="rowlock-test-")
         config.rowlock_scratch = os.environ[SCRATCH]  # type: ignore[attr-defined]
@@ -49,6 +50,12 @@ def scratch() -> Path:
 def postgres(scratch: Path) -> str:
     """DSN of the superuser of a real Postgres."""
     return engines.postgres(scratch)
+
+
+@pytest.fixture(scope="session")
+def pooled(postgres: str, scratch: Path) -> pooler.Pooler:
+    """The way of services to their databases: `make test-pgbouncer` puts PgBouncer there."""
+    return pooler.start(scratch, postgres)
 
 
 @pytest.fixture

@@ -10,13 +10,14 @@ CATEGORIES = {
     "Stalls": "#3949AB",
     "Balcony": "#00897B",
     "Wheelchair places": "#F9A825",
+    "Companion places": "#6D4C41",
 }
 FOCUS: Point = (0.0, 0.0)
 FIRST_RADIUS = 420.0  # from the middle of the stage: flat enough for a curve that pleases
 BALCONY_GAP = 90.0
 BALCONY_SHARE = 0.3
 SEATS_FOR_EACH_ROW = 1.7  # a row is so many times as long as there are rows
-WHEELCHAIR_ENDS = 2  # places at either end of the last row of the stalls
+WHEELCHAIR_ENDS = 1  # places at either end of the last row of the stalls, with one beside it for who comes along
 BACKWARDS = math.pi
 
 
@@ -32,6 +33,7 @@ def make_theatre(seats: int) -> PlanFile:
         category = "Front stalls" if index < len(lengths) // 3 else "Stalls"
         stalls.add_row(letters(index), arc(FOCUS, radius, BACKWARDS, length)[::-1], category)
         radius += ROW_GAP
+    stalls.change_ends(-1, 2 * WHEELCHAIR_ENDS, "Companion places")
     stalls.change_ends(-1, WHEELCHAIR_ENDS, "Wheelchair places")
     balcony, radius = plan.zone("Balcony"), radius + BALCONY_GAP
     for index, length in enumerate(row_lengths(balcony_seats, max(1, round(balcony_seats / lengths[-1])))):

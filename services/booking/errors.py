@@ -33,8 +33,9 @@ class SeatUnavailable(Refusal):
     reason = "SEAT_UNAVAILABLE"
 
     def __init__(self, lost_seats: Iterable[int]) -> None:
+        self.lost_seats = tuple(lost_seats)
         super().__init__(
-            "Somebody else was faster with some of these seats; none was held.", lostSeatIds=_list(lost_seats)
+            "Somebody else was faster with some of these seats; none was held.", lostSeatIds=_list(self.lost_seats)
         )
 
 
@@ -58,6 +59,18 @@ class TooManyTickets(Refusal):
         super().__init__(f"One account may have {limit} tickets for this event.", limit=str(limit), used=str(used))
 
 
+class HoldBudgetSpent(Refusal):
+    """Holding and letting go, again and again."""
+
+    code = Code.RESOURCE_EXHAUSTED
+    reason = "HOLD_BUDGET_SPENT"
+
+    def __init__(self, retry_time: datetime) -> None:
+        super().__init__(
+            "You held and let go too often at this event; try again later.", retryTime=_rfc3339(retry_time)
+        )
+
+
 class NotOnSale(Refusal):
     """Before, after, or never."""
 
@@ -68,6 +81,78 @@ class NotOnSale(Refusal):
         super().__init__(
             "The event is not on sale at this time.", saleStartTime=_rfc3339(start), saleEndTime=_rfc3339(end)
         )
+
+
+class SelectionClosed(Refusal):
+    """The house chooses the seats."""
+
+    code = Code.ABORTED
+    reason = "SELECTION_CLOSED"
+
+    def __init__(self) -> None:
+        super().__init__("Seats cannot be picked at this event: ask for the best available ones.")
+
+
+class SectionNotFound(Refusal):
+    """The event has no such section."""
+
+    code = Code.NOT_FOUND
+    reason = "SECTION_NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__("The event has no such section.")
+
+
+class TierNotFound(Refusal):
+    """The event has no such price."""
+
+    code = Code.NOT_FOUND
+    reason = "TIER_NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__("The event has no such tier.")
+
+
+class AreaNotFound(Refusal):
+    """The event has no such area."""
+
+    code = Code.NOT_FOUND
+    reason = "AREA_NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__("The event has no such area.")
+
+
+class NoBlock(Refusal):
+    """Something is left, but not for so many."""
+
+    code = Code.ABORTED
+    reason = "NO_BLOCK"
+
+    def __init__(self, largest: int) -> None:
+        super().__init__(
+            f"There is nothing left for a party of this size; {largest} could be had.", largest=str(largest)
+        )
+
+
+class TemporarilyUnavailable(Refusal):
+    """Others hold all that is left; some of it may come back."""
+
+    code = Code.ABORTED
+    reason = "TEMPORARILY_UNAVAILABLE"
+
+    def __init__(self) -> None:
+        super().__init__("Others hold all that is left; some of it may come back.")
+
+
+class SoldOut(Refusal):
+    """Nothing is left."""
+
+    code = Code.ABORTED
+    reason = "SOLD_OUT"
+
+    def __init__(self) -> None:
+        super().__init__("Nothing of what you asked for is left.")
 
 
 class EventNotFound(Refusal):
@@ -128,6 +213,26 @@ class OutcomeConflict(Refusal):
 
     def __init__(self, state: str) -> None:
         super().__init__(f"The order is {state} by an outcome recorded before.", state=state)
+
+
+class NotCancellable(Refusal):
+    """Only a confirmed order can be cancelled."""
+
+    code = Code.ABORTED
+    reason = "NOT_CANCELLABLE"
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"The order is {state}; only a confirmed one can be cancelled.", state=state)
+
+
+class CancellationClosed(Refusal):
+    """Too late, or a ticket was used."""
+
+    code = Code.ABORTED
+    reason = "CANCELLATION_CLOSED"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
 
 
 class WrongShard(Refusal):

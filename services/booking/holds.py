@@ -1,32 +1,38 @@
 """Holds: seats kept for an account for a limited time, all of them or none."""
 
 from collections.abc import Iterable
-from datetime import timedelta
-from typing import NoReturn
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from opentelemetry import trace
 from prometheus_client import Counter
 
-from chassis.errors import Contended, InvalidArgument
+from chassis.errors import Contended, InvalidArgument, Refusal
 from services.booking.errors import (
     EventNotFound,
+    HoldBudgetSpent,
     HoldNotFound,
     IdempotencyKeyReused,
     NotOnSale,
     SeatNotFound,
     SeatUnavailable,
+    SelectionClosed,
     TooManyTickets,
 )
-from services.booking.requests import check_account, check_key, fingerprint
-from services.booking.rows import Hold, HoldRequest, HoldVerdict
+from services.booking.gather import Gatherer
+from services.booking.offers import Offers
+from services.booking.requests import check_account, check_key
+from services.booking.requests import fingerprint as fingerprint_of
+from services.booking.rows import Hold, HoldRequest, HoldVerdict, Offer
 from services.booking.sales import Sales
 from services.booking.store import holds as store
 from services.booking.store.shards import Shard, Shards
 
 MOST_SEATS = 50  # of one hold: far over any cap, and small enough to lock in a millisecond
 
-HOLDS = Counter("booking_hold_seats_total", "Requests for a hold", ["verdict"])
+VERDICTS = ("HELD", "REPLAY", "REUSED", "NO_EVENT", "NOT_ON_SALE", "CAP", "BUDGET", "NO_SEAT", "LOST")
+HOLDS_TOTAL = Counter("booking_hold_seats_total", "Requests for a hold", ["verdict"])
+HOLDS = {word: HOLDS_TOTAL.labels(word) for word in VERDICTS}
 RELEASES = Counter("booking_release_hold_total", "Requests to release a hold", ["state"])
 
 tracer = trace.get_tracer("rowlock")
@@ -37,9 +43,28 @@ class Holds:
 
     def __init__(self, *, shards: Shards, sales: Sales, grace: timedelta) -> None:
         self.shards, self.sales, self.grace = shards, sales, grace
+        self.offers = Offers(lambda shard, event: store.get_offer(shards[shard], event))
+        self.gatherers = {name: _gatherer(store.HoldCalls(shard, grace=grace)) for name, shard in shards.items()}
 
-    async def hold_seats(self, *, account: str, event_id: str, seat_ids: Iterable[int], key: str) -> Hold:
-        """The hold, new or replayed; a refusal of booking's errors otherwise, and then nothing is held."""
+    async def pick_seats(self, *, account: str, event_id: str, seat_ids: Iterable[int], key: str) -> Hold:
+        """`hold_seats` for a buyer who picked them, at an event that lets buyers pick."""
+        shard, event = self._locate_event(event_id)
+        check_account(account)
+        check_key(key)
+        offer = await self.offers.get(shard.name, event)
+        if offer is None:
+            raise EventNotFound()
+        if offer.selection_mode == "BEST_AVAILABLE" and not await store.get_hold_by_key(shard, event, account, key):
+            raise SelectionClosed()  # but the key of a hold that was picked before still finds it
+        return await self.hold_seats(account=account, event_id=event_id, seat_ids=seat_ids, key=key)
+
+    async def hold_seats(
+        self, *, account: str, event_id: str, seat_ids: Iterable[int], key: str, fingerprint: bytes = b""
+    ) -> Hold:
+        """The hold, new or replayed; a refusal of booking's errors otherwise, and then nothing is held.
+
+        `fingerprint`: of what the caller asked for, where that is not these seats.
+        """
         shard, event = self._locate_event(event_id)
         seats = tuple(sorted(set(seat_ids)))
         check_account(account)
@@ -48,14 +73,15 @@ class Holds:
             raise InvalidArgument(f"A hold is of 1 to {MOST_SEATS} seats.")
         if seats[0] < 1:
             raise SeatNotFound(seat for seat in seats if seat < 1)
-        request = HoldRequest(account, event, key, fingerprint(seats), seats)
-        with tracer.start_as_current_span("booking.hold_seats"):
-            (verdict,) = await store.hold_seats(shard, [request], grace=self.grace, wait=True)
-        HOLDS.labels(verdict.word).inc()
-        self._tally(event_id, verdict)
-        if verdict.hold is None:
-            await self._refuse(shard, event, verdict)
-        return await self._read(shard, verdict.hold, account)
+        request = HoldRequest(account, event, key, fingerprint or fingerprint_of(seats), seats)
+        verdict = await self.gatherers[shard.name].ask(request)
+        HOLDS[verdict.word].inc()
+        self.offers.notice(shard.name, event, verdict.version)
+        if verdict.word == "HELD":
+            self.sales.committed(event_id)
+        elif verdict.word == "LOST":
+            self.sales.conflicted(event_id)
+        return await self._answer(shard, request, verdict)
 
     async def get_hold(self, *, account: str, hold_id: str) -> Hold:
         """The hold as it is now. Refuses what is not the account's as if it did not exist."""
@@ -70,6 +96,11 @@ class Holds:
             raise HoldNotFound()
         RELEASES.labels(state).inc()
         return await self._read(shard, hold, account)
+
+    async def close(self) -> None:
+        """When no call comes any more; those under way end first."""
+        for gatherer in self.gatherers.values():
+            await gatherer.close()
 
     async def _read(self, shard: Shard, hold_number: UUID, account: str) -> Hold:
         hold = await store.get_hold(shard, hold_number, account)
@@ -89,24 +120,46 @@ class Holds:
             raise EventNotFound()
         return located
 
-    def _tally(self, event_id: str, verdict: HoldVerdict) -> None:
-        if verdict.word == "HELD":
-            self.sales.committed(event_id)
-        elif verdict.word == "LOST":
-            self.sales.conflicted(event_id)
+    async def _answer(self, shard: Shard, request: HoldRequest, verdict: HoldVerdict) -> Hold:
+        if verdict.word == "REPLAY" and verdict.hold:
+            return await self._read(shard, verdict.hold, request.account)
+        if verdict.word != "HELD" or verdict.hold is None or verdict.expires_at is None:
+            raise await self._refusal(shard, request.event, verdict)
+        offer = await self.offers.get(shard.name, request.event, version=verdict.version)
+        if offer is None or offer.version != verdict.version:  # a later version, and other prices
+            return await self._read(shard, verdict.hold, request.account)
+        return _new_hold(shard.name, request, verdict.hold, verdict.expires_at, offer)
 
-    async def _refuse(self, shard: Shard, event: int, verdict: HoldVerdict) -> NoReturn:
+    async def _refusal(self, shard: Shard, event: int, verdict: HoldVerdict) -> Refusal:
         if verdict.word == "LOST":
-            raise SeatUnavailable(verdict.lost_seats)
+            return SeatUnavailable(verdict.lost_seats)
         if verdict.word == "NO_SEAT":
-            raise SeatNotFound(verdict.lost_seats)
+            return SeatNotFound(verdict.lost_seats)
         if verdict.word == "REUSED":
-            raise IdempotencyKeyReused()
-        sale = await store.get_sale(shard, event)
-        if sale is None:
-            raise EventNotFound()
+            return IdempotencyKeyReused()
+        if verdict.word == "BUDGET" and verdict.retry_time:
+            return HoldBudgetSpent(verdict.retry_time)
+        offer = await self.offers.get(shard.name, event, version=verdict.version)
+        if offer is None:
+            return EventNotFound()
         if verdict.word == "CAP":
-            raise TooManyTickets(sale.tickets_per_account, verdict.used)
+            return TooManyTickets(offer.sale.tickets_per_account, verdict.used)
         if verdict.word == "NOT_ON_SALE":
-            raise NotOnSale(sale.start, sale.end)
-        raise Contended("Others were in the way and nothing was decided; try again.")
+            return NotOnSale(offer.sale.start, offer.sale.end)
+        return Contended("Others were in the way and nothing was decided; try again.")
+
+
+def _gatherer(calls: store.HoldCalls) -> Gatherer[HoldRequest, HoldVerdict]:
+    """No two holds of a call share an account at an event (and so a key), or a seat."""
+
+    def touched(request: HoldRequest) -> list[tuple[int, int | str]]:
+        event = request.event
+        return [(event, request.account), *[(event, seat) for seat in request.seats]]
+
+    return Gatherer("hold_seats", calls.together, calls.alone(), touched)
+
+
+def _new_hold(shard: str, request: HoldRequest, hold: UUID, expires_at: datetime, offer: Offer) -> Hold:
+    seats, fees = offer.price(request.seats)
+    total = sum(seat.price for seat in seats) + fees
+    return Hold(shard, hold, request.event, "ACTIVE", expires_at, seats, offer.currency, total, fees)

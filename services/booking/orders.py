@@ -1,5 +1,6 @@
 """Orders: a hold becomes a purchase, and a payment's outcome decides it."""
 
+import asyncio
 import heapq
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,14 +12,17 @@ from prometheus_client import Counter
 
 from chassis.errors import InvalidArgument
 from services.booking.errors import (
+    CancellationClosed,
     EventNotFound,
     HoldExpired,
     HoldNotFound,
     IdempotencyKeyReused,
+    NotCancellable,
     OrderExists,
     OrderNotFound,
     OutcomeConflict,
 )
+from services.booking.gather import Gatherer
 from services.booking.requests import (
     PRINTABLE,
     check_account,
@@ -27,17 +31,25 @@ from services.booking.requests import (
     check_page_token,
     fingerprint,
 )
-from services.booking.rows import EventOrder, Order
+from services.booking.rows import EventOrder, Order, OrderRequest, OrderVerdict
 from services.booking.sales import Sales
 from services.booking.store import orders as store
 from services.booking.store.shards import Shard, Shards
 
 PAGE, LARGEST_PAGE = 20, 100  # orders of a buyer
 LARGEST_EVENT_PAGE = 1000  # orders of an event, for operators: about 200 KB
+RERUNS_AT_ONCE = 4  # orders that are replays, or met a lock
 FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
 
 ORDERS = Counter("booking_create_order_total", "Requests for an order", ["verdict"])
 OUTCOMES = Counter("booking_payment_outcomes_total", "Outcomes of charges, as told", ["outcome", "verdict"])
+
+CANCELLATIONS = Counter("booking_cancel_order_total", "Requests to cancel an order", ["verdict"])
+
+CLOSED = {
+    "CLOSED": "It is too late to cancel this order.",
+    "USED": "A ticket of this order has been used.",
+}
 
 log = structlog.get_logger()
 tracer = trace.get_tracer("rowlock")
@@ -57,6 +69,7 @@ class Orders:
     ) -> None:
         self.shards, self.sales, self.grace = shards, sales, grace
         self.created, self.confirmed = created, confirmed
+        self.gatherers = {name: _gatherer(store.OrderCalls(shard, grace=grace)) for name, shard in shards.items()}
 
     async def create_order(self, *, account: str, email: str, hold_id: str, payment_token: str, key: str) -> str:
         """The id of the order, new or replayed."""
@@ -68,22 +81,18 @@ class Orders:
         check_key(key)
         if not PRINTABLE.fullmatch(payment_token):
             raise InvalidArgument("A payment token is 1 to 255 printable characters.")
-        with tracer.start_as_current_span("booking.create_order"):
-            verdict = await store.create_order(
-                shard,
-                account=account,
-                hold=hold,
-                key=key,
-                fingerprint=fingerprint(hold_id, payment_token),
-                email=email,
-                payment_token=payment_token,
-                grace=self.grace,
-            )
+        request = OrderRequest(account, hold, key, fingerprint(hold_id, payment_token), email, payment_token)
+        verdict = await self.gatherers[shard.name].ask(request)
         ORDERS.labels(verdict.word).inc()
         if verdict.word == "CREATED" and verdict.event is not None:
             self.sales.committed(shard.id_of("evt", verdict.event))
             self.created(shard.name)
         return _order_id(shard, verdict.word, verdict.order)
+
+    async def close(self) -> None:
+        """When no call comes any more; those under way end first."""
+        for gatherer in self.gatherers.values():
+            await gatherer.close()
 
     async def get_order(self, *, account: str, order_id: str) -> Order:
         """The order as it is now. Refuses what is not the account's as if it did not exist."""
@@ -100,9 +109,9 @@ class Orders:
         """
         size = check_page_size(page_size, default=PAGE, most=LARGEST_PAGE)
         before = check_page_token(self.shards.locate_uuid("ord", page_token))[1] if page_token else LAST
-        pages = [
-            await store.list_orders(shard, account, before=before, most=size + 1) for shard in self.shards.values()
-        ]
+        pages = await asyncio.gather(
+            *(store.list_orders(shard, account, before=before, most=size + 1) for shard in self.shards.values())
+        )
         orders = list(heapq.merge(*pages, key=lambda order: order.order, reverse=True))
         token = self.shards[orders[size - 1].shard].id_of("ord", orders[size - 1].order) if len(orders) > size else ""
         return orders[:size], token
@@ -139,11 +148,31 @@ class Orders:
             self.confirmed(shard.name)
         return verdict.state
 
+    async def cancel_order(self, *, account: str, order_id: str) -> Order:
+        """Ends the account's confirmed order; one that was cancelled before stays so."""
+        shard, number = self._locate(order_id)
+        with tracer.start_as_current_span("booking.cancel_order"):
+            verdict = await store.cancel_order(shard, number, account=account)
+        CANCELLATIONS.labels(verdict.word).inc()
+        if verdict.word == "NO_ORDER":
+            raise OrderNotFound()
+        if verdict.word == "NOT_CONFIRMED":
+            raise NotCancellable(verdict.state)
+        if verdict.word in CLOSED:
+            raise CancellationClosed(CLOSED[verdict.word])
+        return await self.get_order(account=account, order_id=order_id)
+
     def _locate(self, order_id: str) -> tuple[Shard, UUID]:
         located = self.shards.locate_uuid("ord", order_id)
         if located is None:
             raise OrderNotFound()
         return located
+
+
+def _gatherer(calls: store.OrderCalls) -> Gatherer[OrderRequest, OrderVerdict]:
+    """No two orders of a call share an account (and so a key) or a hold."""
+    alone = [calls.alone] * RERUNS_AT_ONCE
+    return Gatherer("create_order", calls.together, alone, lambda request: (request.account, request.hold))
 
 
 def _order_id(shard: Shard, word: str, order: UUID | None) -> str:

@@ -1,5 +1,7 @@
 """What the store takes and returns. Ids are numbers and uuids here, with the shard that makes them text beside them."""
 
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -28,9 +30,35 @@ class HoldVerdict:
     """What `hold_seats` decided about one request; see migrations/0002_hold_seats.sql for the words."""
 
     word: str
+    version: int = 0
     hold: UUID | None = None
+    expires_at: datetime | None = None
     used: int = 0
+    retry_time: datetime | None = None
     lost_seats: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AreaVerdict:
+    """What `hold_area` decided; see migrations/0004_areas.sql for the words."""
+
+    word: str
+    hold: UUID | None
+    used: int
+    few: int
+    retry_time: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class OrderRequest:
+    """What is to become of a hold."""
+
+    account: str
+    hold: UUID
+    key: str
+    fingerprint: bytes
+    email: str
+    payment_token: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +68,14 @@ class OrderVerdict:
     word: str
     order: UUID | None
     event: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelVerdict:
+    """What `cancel_order` decided, and the order's state after it."""
+
+    word: str
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +89,15 @@ class OutcomeVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class AbandonAnswer:
+    """What payments knows of an order that it was asked to give up. `outcome` is SUCCEEDED or FAILED, which are final,
+    or UNKNOWN: it is finding out."""
+
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class PricedSeat:
     """A seat with its labels, and its price in minor units."""
 
@@ -60,6 +105,16 @@ class PricedSeat:
     section: str
     row: str
     number: str
+    price: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldArea:
+    """Units of an area, with the price of one in minor units."""
+
+    area: int
+    name: str
+    quantity: int
     price: int
 
 
@@ -76,7 +131,8 @@ class Hold:
     currency: str
     total: int
     fees: int
-    order: UUID | None
+    order: UUID | None = None
+    area: HeldArea | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +153,7 @@ class Order:
     fees: int
     create_time: datetime
     failure_reason: str
+    area: HeldArea | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +169,20 @@ class EventOrder:
     currency: str
     total: int
     ticket_count: int
+    quantity: int
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """An entitlement to one seat."""
+    """An entitlement to one seat, or to one unit of an area."""
 
     shard: str
     ticket: UUID
     order: UUID
     event: int
     state: str
-    seat: PricedSeat
+    seat: PricedSeat | None
+    area: HeldArea | None
     currency: str
 
 
@@ -134,6 +193,39 @@ class Sale:
     start: datetime
     end: datetime
     tickets_per_account: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What an event has to sell, by one version: its rules, and its seats as columns, ascending by id. Amounts in minor
+    units, by tier."""
+
+    version: int
+    sale: Sale
+    selection_mode: str
+    currency: str
+    prices: Mapping[int, int]
+    fees: Mapping[int, int]
+    seats: Sequence[int]
+    tiers: Sequence[int]
+    sections: Sequence[str]
+    row_names: Sequence[str]
+    numbers: Sequence[str]
+
+    def price(self, seats: Iterable[int]) -> tuple[tuple[PricedSeat, ...], int]:
+        """Seats of the event with their labels and prices, and the fees of all of them."""
+        places = [bisect_left(self.seats, seat) for seat in seats]
+        priced = tuple(
+            PricedSeat(
+                self.seats[place],
+                self.sections[place],
+                self.row_names[place],
+                self.numbers[place],
+                self.prices[self.tiers[place]],
+            )
+            for place in places
+        )
+        return priced, sum(self.fees[self.tiers[place]] for place in places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,20 +240,101 @@ class Tier:
 
 
 @dataclass(frozen=True, slots=True)
+class Area:
+    """General admission: so many units without seats, of one tier."""
+
+    area: int
+    name: str
+    capacity: int
+    tier: int
+
+
+@dataclass(frozen=True, slots=True)
 class Inventory:
-    """An event as catalog hands it over. Seats as columns, ascending by id: there may be 200,000."""
+    """An event as catalog hands it over. Seats as columns: there may be 200,000. Where they stand: the index of the
+    section in the plan and of the row in its section, the place in the row, each from 0, and plan units."""
 
     version: int
     name: str
     sale: Sale
     hold_duration: timedelta
+    onsale_hold_duration: timedelta
+    onsale_window: timedelta  # zero: there is none
+    selection_mode: str
+    holds_per_account: int | None
+    resale: bool
+    cancel_end: datetime | None
+    focal: tuple[int, int] | None
     currency: str
     tiers: tuple[Tier, ...]
+    areas: tuple[Area, ...]
     seats: tuple[int, ...]
     seat_tiers: tuple[int, ...]
     sections: tuple[str, ...]
     row_names: tuple[str, ...]
     numbers: tuple[str, ...]
+    section_indexes: tuple[int, ...]
+    row_indexes: tuple[int, ...]
+    places: tuple[int, ...]
+    x: tuple[int, ...]
+    y: tuple[int, ...]
+    accessible: tuple[bool, ...]
+    companion: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AreaCounts:
+    """Units of an area by what has them, at one moment."""
+
+    area: int
+    available: int
+    held: int
+    pending_payment: int
+    sold: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """Holds whose time and grace are over and that were not swept: how many, and for how many seconds the oldest."""
+
+    holds: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a buyer of the best available seats wants: `accessible` of the `quantity` need an accessible seat."""
+
+    quantity: int
+    section: str = ""
+    tier: int | None = None
+    accessible: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedSeats:
+    """Where the seats of an event stand, by one version: columns, in the plan's order. `focal` is where people look."""
+
+    version: int
+    focal: tuple[int, int] | None
+    tiers: Sequence[int]  # all of the event's
+    seats: Sequence[int]
+    seat_tiers: Sequence[int]
+    sections: Sequence[str]
+    row_indexes: Sequence[int]
+    x: Sequence[int]
+    y: Sequence[int]
+    accessible: Sequence[bool]
+    companion: Sequence[bool]
+
+
+@dataclass(frozen=True, slots=True)
+class SeatStates:
+    """What may be had of the seats of a version at one moment, a letter each, ascending by id: F can be held now, H may
+    come back, X is gone."""
+
+    version: int
+    letters: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The RPCs: message in, rule, message out."""
 
+from datetime import UTC
 from typing import Any
 
 import grpc
@@ -7,23 +8,31 @@ from rowlock.booking.v1 import booking_pb2 as pb
 from rowlock.booking.v1 import booking_pb2_grpc
 
 from chassis.errors import InvalidArgument
+from chassis.outbox import Outboxes
 from chassis.server import Server
 from chassis.tokens import Caller, caller_of, idempotency_key_of
+from services.booking.areas import Areas
+from services.booking.best_seats import BestSeats
 from services.booking.holds import Holds
 from services.booking.inventory import Inventories
 from services.booking.messages import (
+    ask_of,
     counts_message,
     event_order_message,
+    held_message,
     hold_message,
     invariant_message,
     inventory_of,
     order_message,
     order_state,
+    outbox_message,
     ticket_message,
 )
 from services.booking.monitor import check_invariants
 from services.booking.orders import Orders
+from services.booking.rows import Hold
 from services.booking.store.shards import Shards
+from services.booking.store.stream import SINK as ORDERS_SINK
 from services.booking.tickets import Tickets
 
 OUTCOMES = {
@@ -39,24 +48,29 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class BookingServicer(booking_pb2_grpc.BookingServiceServicer):
     """What an account does with its own holds and orders."""
 
-    def __init__(self, *, holds: Holds, orders: Orders, tickets: Tickets) -> None:
-        self.holds, self.orders, self.tickets = holds, orders, tickets
+    def __init__(self, *, holds: Holds, best: BestSeats, areas: Areas, orders: Orders, tickets: Tickets) -> None:
+        self.holds, self.best, self.areas, self.orders, self.tickets = holds, best, areas, orders, tickets
 
     async def HoldSeats(self, request: pb.HoldSeatsRequest, context: Context) -> pb.HoldSeatsResponse:
         caller = _caller(context)
         caller.require_event(request.event_id)
-        hold = hold_message(
-            await self.holds.hold_seats(
-                account=caller.account, event_id=request.event_id, seat_ids=request.seat_ids, key=_key(context)
+        return held_message(await self._hold(request, account=caller.account, key=_key(context)))
+
+    async def _hold(self, request: pb.HoldSeatsRequest, *, account: str, key: str) -> Hold:
+        ways = (bool(request.seat_ids), request.HasField("best_available"), request.HasField("general_admission"))
+        if sum(ways) != 1:
+            raise InvalidArgument("Say which seats, or how many of the best, or of an area: exactly one of these.")
+        if request.HasField("best_available"):
+            return await self.best.hold(
+                account=account, event_id=request.event_id, ask=ask_of(request.best_available), key=key
             )
-        )
-        return pb.HoldSeatsResponse(
-            hold_id=hold.hold_id,
-            expires_at=hold.expires_at,
-            state=hold.state,
-            seats=hold.seats,
-            total=hold.total,
-            fees=hold.fees,
+        if request.HasField("general_admission"):
+            units = request.general_admission
+            return await self.areas.hold(
+                account=account, event_id=request.event_id, area=units.area_id, quantity=units.quantity, key=key
+            )
+        return await self.holds.pick_seats(
+            account=account, event_id=request.event_id, seat_ids=request.seat_ids, key=key
         )
 
     async def GetHold(self, request: pb.GetHoldRequest, context: Context) -> pb.GetHoldResponse:
@@ -87,6 +101,10 @@ class BookingServicer(booking_pb2_grpc.BookingServiceServicer):
             account=_caller(context).account, page_size=request.page_size, page_token=request.page_token
         )
         return pb.ListOrdersResponse(orders=map(order_message, orders), next_page_token=token)
+
+    async def CancelOrder(self, request: pb.CancelOrderRequest, context: Context) -> pb.CancelOrderResponse:
+        order = await self.orders.cancel_order(account=_caller(context).account, order_id=request.order_id)
+        return pb.CancelOrderResponse(order=order_message(order))
 
     async def ListTickets(self, request: pb.ListTicketsRequest, context: Context) -> pb.ListTicketsResponse:
         tickets = await self.tickets.list_tickets(account=_caller(context).account, order_id=request.order_id)
@@ -119,8 +137,9 @@ class BookingInternalServicer(booking_pb2_grpc.BookingInternalServiceServicer):
 class BookingAdminServicer(booking_pb2_grpc.BookingAdminServiceServicer):
     """For operators and the on-sale simulator."""
 
-    def __init__(self, *, shards: Shards, inventories: Inventories, orders: Orders) -> None:
-        self.shards, self.inventories, self.orders = shards, inventories, orders
+    def __init__(self, *, shards: Shards, inventories: Inventories, areas: Areas, orders: Orders) -> None:
+        self.shards, self.inventories, self.areas, self.orders = shards, inventories, areas, orders
+        self.outboxes = Outboxes({name: shard.pool for name, shard in shards.items()})
 
     async def CheckInvariants(self, request: pb.CheckInvariantsRequest, context: Context) -> pb.CheckInvariantsResponse:
         findings = await check_invariants(self.shards)
@@ -133,18 +152,49 @@ class BookingAdminServicer(booking_pb2_grpc.BookingAdminServiceServicer):
         return pb.ListEventOrdersResponse(orders=map(event_order_message, orders), next_page_token=token)
 
     async def CountSeats(self, request: pb.CountSeatsRequest, context: Context) -> pb.CountSeatsResponse:
-        return counts_message(await self.inventories.count_seats(request.event_id))
+        seats = await self.inventories.count_seats(request.event_id)
+        return counts_message(seats, await self.areas.count_areas(request.event_id))
+
+    async def ListOutbox(self, request: pb.ListOutboxRequest, context: Context) -> pb.ListOutboxResponse:
+        entries, token = await self.outboxes.list_outbox(
+            parked=request.parked, page_size=request.page_size, page_token=request.page_token
+        )
+        return pb.ListOutboxResponse(messages=map(outbox_message, entries), next_page_token=token)
+
+    async def RetryOutboxMessage(
+        self, request: pb.RetryOutboxMessageRequest, context: Context
+    ) -> pb.RetryOutboxMessageResponse:
+        await self.outboxes.retry_message(request.message_id)
+        return pb.RetryOutboxMessageResponse()
+
+    async def DropOutboxMessage(
+        self, request: pb.DropOutboxMessageRequest, context: Context
+    ) -> pb.DropOutboxMessageResponse:
+        await self.outboxes.drop_message(request.message_id)
+        return pb.DropOutboxMessageResponse()
+
+    async def RepublishOrders(self, request: pb.RepublishOrdersRequest, context: Context) -> pb.RepublishOrdersResponse:
+        count = await self.outboxes.republish(ORDERS_SINK, request.start_time.ToDatetime(tzinfo=UTC))
+        return pb.RepublishOrdersResponse(message_count=count)
 
 
 def add_servicers(
-    server: Server, *, shards: Shards, holds: Holds, orders: Orders, tickets: Tickets, inventories: Inventories
+    server: Server,
+    *,
+    shards: Shards,
+    holds: Holds,
+    best: BestSeats,
+    areas: Areas,
+    orders: Orders,
+    tickets: Tickets,
+    inventories: Inventories,
 ) -> None:
     """All three services."""
     services = pb.DESCRIPTOR.services_by_name
     server.add(
         services["BookingService"],
         booking_pb2_grpc.add_BookingServiceServicer_to_server,
-        BookingServicer(holds=holds, orders=orders, tickets=tickets),
+        BookingServicer(holds=holds, best=best, areas=areas, orders=orders, tickets=tickets),
     )
     server.add(
         services["BookingInternalService"],
@@ -154,7 +204,7 @@ def add_servicers(
     server.add(
         services["BookingAdminService"],
         booking_pb2_grpc.add_BookingAdminServiceServicer_to_server,
-        BookingAdminServicer(shards=shards, inventories=inventories, orders=orders),
+        BookingAdminServicer(shards=shards, inventories=inventories, areas=areas, orders=orders),
     )
 
 

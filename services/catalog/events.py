@@ -1,6 +1,5 @@
 """Events: written once, found by anybody once they are published."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,18 +8,15 @@ from opentelemetry import trace
 
 from chassis.errors import InvalidArgument
 from chassis.ids import random_number
-from services.catalog.errors import EventNotFound, TierMissing, VenueNotFound
-from services.catalog.rows import Event, EventFilter, NewEvent, PlanCategories, Position, Tier
+from services.catalog.errors import EventNotFound, VenueNotFound
+from services.catalog.prices import AreaDraft, Price, price_event
+from services.catalog.rows import Event, EventFilter, NewEvent, PlanCategories, Position, SaleRules
+from services.catalog.sale_rules import complete_rules, require_time_to_cancel
 from services.catalog.store.events import EventStore
 from services.catalog.store.venues import VenueStore
 from services.catalog.texts import LONGEST_DESCRIPTION, optional, required
 
 LONGEST_REQUEST_ID = 100
-DEFAULT_TICKETS_PER_ACCOUNT, MOST_TICKETS_PER_ACCOUNT = 8, 50  # 50 seats are the most of one hold
-DEFAULT_HOLD_SECONDS, LONGEST_HOLD_SECONDS = 600, 3_600
-DEFAULT_LINE_CAPACITY, LARGEST_LINE_CAPACITY = 200, 1_000_000
-LARGEST_AMOUNT = 1_000_000_000_000  # minor units: a seat for ten billion is a typing error in any currency
-CURRENCY_CODE = re.compile("[A-Z]{3}")
 
 BEGINNING = Position(datetime(1, 1, 2, tzinfo=UTC), 0)
 
@@ -28,19 +24,8 @@ tracer = trace.get_tracer("rowlock")
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
-    """What a category costs at an event. An empty fee currency means no fee."""
-
-    category: str
-    currency_code: str
-    amount_minor: int
-    fee_currency_code: str
-    fee_minor: int
-
-
-@dataclass(frozen=True, slots=True)
 class EventDraft:
-    """What an organiser asks for. Numbers that are 0 stand for the default, a missing sale end for the start."""
+    """What an organiser asks for. A missing sale end stands for the start."""
 
     request_id: str
     name: str
@@ -51,10 +36,8 @@ class EventDraft:
     sale_start_time: datetime | None
     sale_end_time: datetime | None
     prices: Sequence[Price]
-    tickets_per_account: int
-    hold_seconds: int
-    line: bool
-    line_capacity: int
+    areas: Sequence[AreaDraft]
+    rules: SaleRules
 
 
 async def create_event(draft: EventDraft, *, events: EventStore, venues: VenueStore, shards: Sequence[str]) -> Event:
@@ -100,7 +83,8 @@ def least_used(shards: Sequence[str], events: Mapping[str, int]) -> str:
 
 def _new_event(draft: EventDraft, request_id: str, plan: PlanCategories, shard: str) -> NewEvent:
     start, sale_start, sale_end = _times(draft)
-    currency, tiers = _tiers(draft.prices, plan)
+    priced, rules = price_event(draft.prices, draft.areas, plan), complete_rules(draft.rules)
+    require_time_to_cancel(rules, start, sale_start)
     return NewEvent(
         event_id=random_number(),
         shard=shard,
@@ -112,14 +96,10 @@ def _new_event(draft: EventDraft, request_id: str, plan: PlanCategories, shard: 
         start_time=start,
         sale_start_time=sale_start,
         sale_end_time=sale_end,
-        currency_code=currency,
-        tickets_per_account=_within(
-            "tickets_per_account", draft.tickets_per_account or DEFAULT_TICKETS_PER_ACCOUNT, MOST_TICKETS_PER_ACCOUNT
-        ),
-        hold_seconds=_within("hold_seconds", draft.hold_seconds or DEFAULT_HOLD_SECONDS, LONGEST_HOLD_SECONDS),
-        line=draft.line,
-        line_capacity=_within("line_capacity", draft.line_capacity or DEFAULT_LINE_CAPACITY, LARGEST_LINE_CAPACITY),
-        tiers=tiers,
+        currency_code=priced.currency_code,
+        rules=rules,
+        tiers=priced.tiers,
+        areas=priced.areas,
     )
 
 
@@ -132,31 +112,3 @@ def _times(draft: EventDraft) -> tuple[datetime, datetime, datetime]:
     if not draft.sale_start_time < sale_end:
         raise InvalidArgument("The sale must end after it starts.", field="sale_end_time")
     return draft.start_time, draft.sale_start_time, sale_end
-
-
-def _tiers(prices: Sequence[Price], plan: PlanCategories) -> tuple[str, tuple[Tier, ...]]:
-    by_category = {price.category: price for price in prices}
-    if len(by_category) < len(prices):
-        raise InvalidArgument("A category has two prices.", field="prices")
-    unknown = by_category.keys() - set(plan.categories)
-    if unknown:
-        raise InvalidArgument(f"The plan has no category {', '.join(sorted(unknown))}.", field="prices")
-    missing = [category for category in plan.categories if category not in by_category]
-    if missing:
-        raise TierMissing(missing)
-    currencies = {price.currency_code for price in prices} | {price.fee_currency_code for price in prices} - {""}
-    if len(currencies) != 1 or not all(CURRENCY_CODE.fullmatch(currency) for currency in currencies):
-        raise InvalidArgument("Prices and fees are in one currency, three capital letters like EUR.", field="prices")
-    tiers = []
-    for number, (category, color) in enumerate(zip(plan.categories, plan.colors, strict=True), 1):
-        price = by_category[category]
-        amount = _within("prices.price", price.amount_minor, LARGEST_AMOUNT, least=0)
-        fee = _within("prices.fee", price.fee_minor, LARGEST_AMOUNT, least=0)
-        tiers.append(Tier(number, category, amount, fee, color))
-    return currencies.pop(), tuple(tiers)
-
-
-def _within(field: str, number: int, most: int, least: int = 1) -> int:
-    if not least <= number <= most:
-        raise InvalidArgument(f"{field} is {least:,} to {most:,}.", field=field)
-    return number

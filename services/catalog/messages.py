@@ -1,5 +1,6 @@
 """Between the contract's messages and catalog's rows."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -8,11 +9,23 @@ from rowlock.invariant.v1 import invariant_pb2
 from rowlock.money.v1 import money_pb2
 
 from chassis.errors import InvalidArgument
-from services.catalog.events import EventDraft, Price
+from services.catalog.events import EventDraft
 from services.catalog.ids import event_text, venue_key, venue_text
 from services.catalog.paging import day_of
 from services.catalog.peers import timestamp
-from services.catalog.rows import Event, EventFilter, Invariant, Plan, SeatRow, Tier, Venue, VenueSummary
+from services.catalog.prices import Amount, AreaDraft, Price
+from services.catalog.rows import (
+    Area,
+    Event,
+    EventFilter,
+    Invariant,
+    Plan,
+    SaleRules,
+    SeatRow,
+    Tier,
+    Venue,
+    VenueSummary,
+)
 from services.catalog.texts import LONGEST_NAME, optional
 
 
@@ -27,8 +40,10 @@ def event_message(event: Event) -> pb2.Event:
         sale_end_time=timestamp(event.sale_end_time),
         tiers=tier_messages(event),
         seat_count=event.seat_count,
-        line=event.line,
+        line=event.rules.line,
         description=event.description,
+        areas=[_area(area) for area in event.areas],
+        rules=pb2.SaleRules(**asdict(event.rules)),
     )
 
 
@@ -56,6 +71,10 @@ def _tier(tier: Tier, currency: str) -> pb2.Tier:
     )
 
 
+def _area(area: Area) -> pb2.Area:
+    return pb2.Area(area_id=area.area_id, name=area.name, capacity=area.capacity, tier=area.tier)
+
+
 def plan_message(plan: Plan) -> pb2.SeatPlan:
     """Sections in the plan's order; the rows of a section stand together in it."""
     sections: dict[str, list[pb2.Row]] = {}
@@ -70,10 +89,10 @@ def plan_message(plan: Plan) -> pb2.SeatPlan:
 
 
 def _row(row: SeatRow) -> pb2.Row:
-    lists = zip(row.numbers, row.xs, row.ys, row.categories, row.accessible, strict=True)
+    lists = zip(row.numbers, row.xs, row.ys, row.categories, row.accessible, row.companion, strict=True)
     seats = [
-        pb2.Seat(seat_id=row.first_seat_id + index, number=number, x=x, y=y, tier=tier, accessible=accessible)
-        for index, (number, x, y, tier, accessible) in enumerate(lists)
+        pb2.Seat(seat_id=seat_id, number=number, x=x, y=y, tier=tier, accessible=accessible, companion=companion)
+        for seat_id, (number, x, y, tier, accessible, companion) in enumerate(lists, row.first_seat_id)
     ]
     return pb2.Row(row=row.row_name, seats=seats)
 
@@ -111,6 +130,7 @@ def filter_of(request: pb2.ListEventsRequest) -> EventFilter:
 
 
 def draft_of(request: pb2.CreateEventRequest) -> EventDraft:
+    """Rules as asked for: what is 0 has no default yet."""
     rules = request.rules
     return EventDraft(
         request_id=request.request_id,
@@ -122,20 +142,29 @@ def draft_of(request: pb2.CreateEventRequest) -> EventDraft:
         sale_start_time=_time(request, "sale_start_time"),
         sale_end_time=_time(request, "sale_end_time"),
         prices=[_price(price) for price in request.prices],
-        tickets_per_account=rules.tickets_per_account,
-        hold_seconds=rules.hold_seconds,
-        line=rules.line,
-        line_capacity=rules.line_capacity,
+        areas=[AreaDraft(area.name, area.capacity, _amount(area)) for area in request.areas],
+        rules=SaleRules(
+            tickets_per_account=rules.tickets_per_account,
+            hold_seconds=rules.hold_seconds,
+            onsale_hold_seconds=rules.onsale_hold_seconds,
+            onsale_window_seconds=rules.onsale_window_seconds,
+            best_available_only=rules.best_available_only,
+            holds_per_account=rules.holds_per_account,
+            no_resale=rules.no_resale,
+            cancel_seconds=rules.cancel_seconds,
+            line=rules.line,
+            line_capacity=rules.line_capacity,
+        ),
     )
 
 
 def _price(price: pb2.CategoryPrice) -> Price:
-    return Price(
-        price.category,
-        price.price.currency_code,
-        price.price.amount_minor,
-        price.fee.currency_code,
-        price.fee.amount_minor,
+    return Price(price.category, _amount(price))
+
+
+def _amount(priced: pb2.CategoryPrice | pb2.NewArea) -> Amount:
+    return Amount(
+        priced.price.currency_code, priced.price.amount_minor, priced.fee.currency_code, priced.fee.amount_minor
     )
 
 

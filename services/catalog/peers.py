@@ -1,5 +1,6 @@
 """Calls to booking and waitingroom, the only ones that catalog makes."""
 
+from collections import Counter
 from collections.abc import Awaitable
 from datetime import datetime
 from typing import TypeVar
@@ -14,11 +15,13 @@ from chassis.errors import Unavailable, reason_of
 from services.catalog.errors import PeerRefused
 from services.catalog.ids import event_text
 from services.catalog.rows import Event, LinePolicy, Plan, Tier
+from services.catalog.sale_rules import cancel_end_time
 
 T = TypeVar("T")
 
 INVENTORY_SECONDS = 25.0  # 200,000 seats are 8 MB to send and one transaction to write
 POLICY_SECONDS = 5.0
+SELECTION_MODES = {True: booking_pb2.SELECTION_MODE_BEST_AVAILABLE, False: booking_pb2.SELECTION_MODE_ANY}
 UNDECIDED = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -56,23 +59,28 @@ class GrpcPeers:
 
 def inventory_of(event: Event, plan: Plan) -> booking_pb2.PutInventoryRequest:
     """All that booking needs to sell: it never asks catalog again."""
-    seats = [
-        booking_pb2.InventorySeat(
-            seat_id=row.first_seat_id + index, section=row.section, row=row.row_name, number=number, tier=tier
-        )
-        for row in plan.rows
-        for index, (number, tier) in enumerate(zip(row.numbers, row.categories, strict=True))
-    ]
+    cancel_end = cancel_end_time(event.rules, event.start_time)
     return booking_pb2.PutInventoryRequest(
         event_id=event_text(event.shard, event.event_id),
         version=event.version,
         name=event.name,
         sale_start_time=timestamp(event.sale_start_time),
         sale_end_time=timestamp(event.sale_end_time),
-        tickets_per_account=event.tickets_per_account,
-        hold_seconds=event.hold_seconds,
+        tickets_per_account=event.rules.tickets_per_account,
+        hold_seconds=event.rules.hold_seconds,
+        onsale_hold_seconds=event.rules.onsale_hold_seconds,
+        onsale_window_seconds=event.rules.onsale_window_seconds,
+        selection_mode=SELECTION_MODES[event.rules.best_available_only],
+        holds_per_account=event.rules.holds_per_account,
+        resale=not event.rules.no_resale,
+        cancel_end_time=timestamp(cancel_end) if cancel_end else None,
         tiers=[_tier(tier, event.currency_code) for tier in event.tiers],
-        seats=seats,
+        seats=_seats(plan),
+        areas=[
+            booking_pb2.InventoryArea(area_id=area.area_id, name=area.name, capacity=area.capacity, tier=area.tier)
+            for area in event.areas
+        ],
+        focal_point=booking_pb2.FocalPoint(x=plan.focal_x, y=plan.focal_y),
     )
 
 
@@ -81,6 +89,31 @@ def timestamp(time: datetime) -> Timestamp:
     message = Timestamp()
     message.FromDatetime(time)
     return message
+
+
+def _seats(plan: Plan) -> list[booking_pb2.InventorySeat]:
+    """In the plan's order. A section's rows are counted, because they may share a name."""
+    seats: list[booking_pb2.InventorySeat] = []
+    rows_so_far: Counter[str] = Counter()
+    for row in plan.rows:
+        lists = zip(row.numbers, row.xs, row.ys, row.categories, row.accessible, row.companion, strict=True)
+        seats += [
+            booking_pb2.InventorySeat(
+                seat_id=seat_id,
+                section=row.section,
+                row=row.row_name,
+                row_index=rows_so_far[row.section],
+                number=number,
+                tier=tier,
+                x=x,
+                y=y,
+                accessible=accessible,
+                companion=companion,
+            )
+            for seat_id, (number, x, y, tier, accessible, companion) in enumerate(lists, row.first_seat_id)
+        ]
+        rows_so_far[row.section] += 1
+    return seats
 
 
 def _tier(tier: Tier, currency: str) -> booking_pb2.InventoryTier:

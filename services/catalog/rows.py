@@ -41,6 +41,7 @@ class SeatRow:
     ys: list[int]
     categories: list[int]
     accessible: list[bool]
+    companion: list[bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,32 @@ class Tier:
 
 
 @dataclass(frozen=True, slots=True)
+class Area:
+    """A part of an event without seats: so many may enter. Its price is the tier of that number."""
+
+    area_id: int
+    name: str
+    capacity: int
+    tier: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaleRules:
+    """How a sale is run, complete. 0 in `onsale_window_seconds` means no window, in `cancel_seconds` no cancelling."""
+
+    tickets_per_account: int
+    hold_seconds: int
+    onsale_hold_seconds: int
+    onsale_window_seconds: int
+    best_available_only: bool
+    holds_per_account: int
+    no_resale: bool
+    cancel_seconds: int
+    line: bool
+    line_capacity: int
+
+
+@dataclass(frozen=True, slots=True)
 class NewEvent:
     """An event to be written. Times are aware."""
 
@@ -110,16 +137,14 @@ class NewEvent:
     sale_start_time: datetime
     sale_end_time: datetime
     currency_code: str
-    tickets_per_account: int
-    hold_seconds: int
-    line: bool
-    line_capacity: int
+    rules: SaleRules
     tiers: tuple[Tier, ...]
+    areas: tuple[Area, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event with its venue and prices, dearest first. `event_id` is the number inside the public id."""
+    """An event with its venue, its prices, dearest first, and its areas. `event_id` is the number in the public id."""
 
     event_id: int
     shard: str
@@ -136,10 +161,8 @@ class Event:
     sale_end_time: datetime
     currency_code: str
     tiers: tuple[Tier, ...]
-    tickets_per_account: int
-    hold_seconds: int
-    line: bool
-    line_capacity: int
+    areas: tuple[Area, ...]
+    rules: SaleRules
     published_time: datetime | None
 
     @property
@@ -148,8 +171,8 @@ class Event:
             self.event_id,
             self.shard,
             self.version,
-            self.line,
-            self.line_capacity,
+            self.rules.line,
+            self.rules.line_capacity,
             self.sale_start_time,
             self.sale_end_time,
         )

@@ -26,3 +26,10 @@ def optional(field: str, text: str, longest: int = LONGEST_NAME) -> str:
     if UNPRINTABLE.search(text):
         raise InvalidArgument(f"{field} has characters that cannot be printed.", field=field)
     return text
+
+
+def within(field: str, number: int, most: int, least: int = 1) -> int:
+    """The number. Refuses one that is out of bounds."""
+    if not least <= number <= most:
+        raise InvalidArgument(f"{field} is {least:,} to {most:,}.", field=field)
+    return number

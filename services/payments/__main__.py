@@ -3,7 +3,8 @@
 from functools import partial
 
 from chassis.client import open_channel
-from chassis.outbox import Relay
+from chassis.outbox import Keeper, Relay
+from chassis.outbox.keeper import KEEPER_SECONDS
 from chassis.postgres import finished, open_pool
 from chassis.server import Server, run_main
 from chassis.settings import load_settings
@@ -12,7 +13,7 @@ from chassis.workers import Worker
 from services.payments.charging import Charger
 from services.payments.peers import Booking
 from services.payments.processor import StripeProcessor
-from services.payments.server import add_servicers
+from services.payments.server import DATABASE, add_servicers
 from services.payments.settings import PaymentsSettings
 from services.payments.store.attempts import EXPECTED_SETTINGS, Attempts
 from services.payments.store.invariants import Invariants
@@ -23,7 +24,13 @@ async def main() -> None:
     """Until SIGTERM; then what is under way has `drain_seconds`, and the rest is left to the next process."""
     s = load_settings(PaymentsSettings)
     start_telemetry("payments", s)
-    pool = await open_pool(s.database_url, name="payments", max_size=s.database_connections, expect=EXPECTED_SETTINGS)
+    pool = await open_pool(
+        s.database_url,
+        name="payments",
+        max_size=s.database_connections,
+        statements=s.statement_cache_size,
+        expect=EXPECTED_SETTINGS,
+    )
     attempts = Attempts(pool, ambiguity_seconds=s.ambiguity_seconds, claim_seconds=s.claim_seconds)
     key = s.processor_api_key.get_secret_value()
     processor = StripeProcessor(url=s.processor_url, api_key=key, timeout_seconds=s.processor_timeout_seconds)
@@ -32,10 +39,11 @@ async def main() -> None:
     charger = Charger(attempts=attempts, processor=processor, told=relay.wake.set)
     charging = ChargeWorker(attempts=attempts, charger=charger, slots=s.charges_at_once)
     charges = Worker("charges", charging.run_once, s.poll_seconds)
+    keeper = Worker("keep_outbox", Keeper(pool, DATABASE, sinks=["booking"]).run_once, KEEPER_SECONDS)
     measure = Worker("measure", partial(measure_once, attempts), MEASURE_SECONDS)
     server = Server(s, "payments")
     add_servicers(server, attempts=attempts, invariants=Invariants(pool), taken=charges.wake.set)
-    await server.run([charges, relay, measure])
+    await server.run([charges, relay, keeper, measure])
     await charging.settle(s.drain_seconds)
     await finished()
     await booking.close(None)

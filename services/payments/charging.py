@@ -4,7 +4,7 @@ No transaction is open while the processor is called, and whatever is about to h
 So the process may end between any two lines: the claim runs out, and the next worker goes on from the row.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Protocol
 
 import structlog
@@ -12,7 +12,7 @@ from opentelemetry import trace
 from prometheus_client import Counter
 
 from services.payments.errors import ClaimLost
-from services.payments.judging import judge
+from services.payments.judging import ENDED_BEFORE, judge
 from services.payments.rows import Answer, Attempt, State, Verdict
 from services.payments.store.attempts import Attempts
 
@@ -67,19 +67,23 @@ class Charger:
     async def _begin(self, attempt: Attempt) -> Verdict:
         if not attempt.may_send:
             return Verdict(State.UNRESOLVED)
-        answer = await self._send(attempt, self.processor.create)
+        attempt = await self.attempts.record_send(attempt)
+        answer = await self.processor.create(attempt)
         verdict = self._judge(attempt, answer)
         if verdict.alarm or answer.intent is None:
             return verdict
         return await self._go_on(await self.attempts.record_reference(attempt, answer.intent.reference))
 
     async def _go_on(self, attempt: Attempt) -> Verdict:
-        last = self.processor.cancel if attempt.closing_reason else self.processor.confirm
-        return self._judge(attempt, await self._send(attempt, last))
+        attempt = await self.attempts.record_send(attempt)
+        answer = await (self._end(attempt) if attempt.closing_reason else self.processor.confirm(attempt))
+        return self._judge(attempt, answer)
 
-    async def _send(self, attempt: Attempt, call: Callable[[Attempt], Awaitable[Answer]]) -> Answer:
-        await self.attempts.record_send(attempt)
-        return await call(attempt)
+    async def _end(self, attempt: Attempt) -> Answer:
+        answer = await self.processor.cancel(attempt)
+        if answer.code == ENDED_BEFORE:
+            return await self.processor.retrieve(attempt)  # the money may have moved at the last moment
+        return answer
 
     def _judge(self, attempt: Attempt, answer: Answer) -> Verdict:
         verdict = judge(attempt, answer)

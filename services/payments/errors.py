@@ -14,6 +14,13 @@ class ChargeConflict(Refusal):
     reason = "CHARGE_CONFLICT"
 
 
+class ChargeAbandoned(Refusal):
+    """The order was given up: it is not charged any more."""
+
+    code: ClassVar[grpc.StatusCode] = grpc.StatusCode.FAILED_PRECONDITION
+    reason = "CHARGE_ABANDONED"
+
+
 class AttemptNotFound(Refusal):
     """Nobody asked for a charge of this order."""
 

@@ -14,6 +14,11 @@ SELECT count(*) AS violations, (array_agg(order_id ORDER BY due_time))[1: 10] AS
   FROM attempt
  WHERE state IN ('CREATED', 'SENT', 'UNKNOWN') AND due_time < clock_timestamp() - interval '5 minutes';
 
+-- name: abandoned_attempt_charged()^
+-- Money moved, or something was sent, for an order that booking was told is not charged any more.
+SELECT count(*) AS violations, (array_agg(order_id ORDER BY abandon_time))[1: 10] AS examples
+  FROM attempt WHERE abandon_time IS NOT NULL AND (state <> 'FAILED' OR first_send_time > abandon_time);
+
 -- name: outcome_without_message()^
 -- A payment was settled within the last day and booking will never hear of it: no message was written with the outcome.
 SELECT count(*) AS violations, (array_agg(order_id ORDER BY settle_time))[1: 10] AS examples
@@ -26,3 +31,9 @@ SELECT count(*) AS violations, (array_agg(order_id ORDER BY settle_time))[1: 10]
 -- Booking refused an outcome so often that it waits for a person.
 SELECT count(*) AS violations, (array_agg(aggregate_id ORDER BY message_id))[1: 10] AS examples
   FROM outbox WHERE published_time IS NULL AND parked_time IS NOT NULL;
+
+-- name: outcome_undelivered()^
+-- An outcome has waited for more than five minutes for booking to hear of it.
+SELECT count(*) AS violations, (array_agg(aggregate_id ORDER BY message_id))[1: 10] AS examples
+  FROM outbox
+ WHERE published_time IS NULL AND parked_time IS NULL AND due_time < clock_timestamp() - interval '5 minutes';

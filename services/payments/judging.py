@@ -2,9 +2,12 @@
 
 from services.payments.rows import Answer, Attempt, Intent, State, Verdict
 
+ABANDONED = "ABANDONED"  # booking gave the order up; the database's statements know the word too
 TOKEN_INVALID = "PAYMENT_TOKEN_INVALID"
 CANCELED = "PAYMENT_CANCELED"
 DECLINED = "CARD_DECLINED"
+
+ENDED_BEFORE = "payment_intent_unexpected_state"  # what the processor says when there is nothing left to cancel
 
 # What a buyer is told. Lost, stolen and suspected cards are a plain decline to whoever holds them.
 FAILURE_REASONS = {

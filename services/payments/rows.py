@@ -28,7 +28,11 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A row. `may_send` is false 23 hours after the first send: from then on the processor is only asked."""
+    """A row. `may_send` is false 23 hours after the first send: from then on the processor is only asked.
+
+    `closing_reason` is set for one that is to be ended at the processor, or was. Currency, amount and token are empty
+    for one that was abandoned before its charge was asked for.
+    """
 
     order_id: str
     state: State

@@ -9,11 +9,14 @@ from rowlock.invariant.v1 import invariant_pb2
 from rowlock.money.v1 import money_pb2
 from rowlock.payments.v1 import payments_pb2, payments_pb2_grpc
 
+from chassis.outbox import Entry, Outboxes
 from chassis.server import Server
 from services.payments import charges
 from services.payments.rows import Attempt, Charge, State
 from services.payments.store.attempts import Attempts
 from services.payments.store.invariants import Invariants
+
+DATABASE = "payments"  # as ids of messages and metrics name it
 
 
 def add_servicers(server: Server, *, attempts: Attempts, invariants: Invariants, taken: Callable[[], None]) -> None:
@@ -42,12 +45,19 @@ class PaymentsInternalServicer(payments_pb2_grpc.PaymentsInternalServiceServicer
             self.taken()
         return payments_pb2.ChargeOrderResponse(state=state_of(attempt))
 
+    async def AbandonOrder(
+        self, request: payments_pb2.AbandonOrderRequest, context: Any
+    ) -> payments_pb2.AbandonOrderResponse:
+        attempt = await charges.abandon_order(self.attempts, request.order_id)
+        return payments_pb2.AbandonOrderResponse(state=state_of(attempt), failure_reason=attempt.failure_reason or "")
+
 
 class PaymentsAdminServicer(payments_pb2_grpc.PaymentsAdminServiceServicer):
     """For operators and the simulator."""
 
     def __init__(self, *, attempts: Attempts, invariants: Invariants) -> None:
         self.attempts, self.invariants = attempts, invariants
+        self.outboxes = Outboxes({DATABASE: attempts.pool})
 
     async def CheckInvariants(
         self, request: payments_pb2.CheckInvariantsRequest, context: Any
@@ -70,16 +80,50 @@ class PaymentsAdminServicer(payments_pb2_grpc.PaymentsAdminServiceServicer):
     ) -> payments_pb2.GetAttemptResponse:
         return attempt_message(await charges.get_attempt(self.attempts, request.order_id))
 
+    async def ListOutbox(
+        self, request: payments_pb2.ListOutboxRequest, context: Any
+    ) -> payments_pb2.ListOutboxResponse:
+        entries, token = await self.outboxes.list_outbox(
+            parked=request.parked, page_size=request.page_size, page_token=request.page_token
+        )
+        return payments_pb2.ListOutboxResponse(messages=map(outbox_message, entries), next_page_token=token)
+
+    async def RetryOutboxMessage(
+        self, request: payments_pb2.RetryOutboxMessageRequest, context: Any
+    ) -> payments_pb2.RetryOutboxMessageResponse:
+        await self.outboxes.retry_message(request.message_id)
+        return payments_pb2.RetryOutboxMessageResponse()
+
+    async def DropOutboxMessage(
+        self, request: payments_pb2.DropOutboxMessageRequest, context: Any
+    ) -> payments_pb2.DropOutboxMessageResponse:
+        await self.outboxes.drop_message(request.message_id)
+        return payments_pb2.DropOutboxMessageResponse()
+
 
 def attempt_message(attempt: Attempt) -> payments_pb2.GetAttemptResponse:
+    asked = money_pb2.Money(currency_code=attempt.currency_code, amount_minor=attempt.amount_minor)
     return payments_pb2.GetAttemptResponse(
         order_id=attempt.order_id,
         state=state_of(attempt),
-        amount=money_pb2.Money(currency_code=attempt.currency_code, amount_minor=attempt.amount_minor),
+        amount=asked if attempt.currency_code else None,
         processor_reference=attempt.processor_reference or "",
         failure_reason=attempt.failure_reason or "",
         send_count=attempt.send_count,
         create_time=timestamp_of(attempt.create_time),
+    )
+
+
+def outbox_message(entry: Entry) -> payments_pb2.OutboxMessage:
+    return payments_pb2.OutboxMessage(
+        message_id=entry.message_id,
+        sink=entry.sink,
+        aggregate_id=entry.aggregate_id,
+        kind=entry.kind,
+        create_time=timestamp_of(entry.created_time),
+        refusals=entry.refusals,
+        last_refusal=entry.last_refusal,
+        park_time=timestamp_of(entry.parked_time) if entry.parked_time else None,
     )
 
 

@@ -15,6 +15,12 @@ class PaymentsSettings(ServiceSettings):
 
     database_url: str = Field(description="DSN of the payments database")
     database_connections: int = Field(10, ge=2, le=100, description="most connections to it")
+    statement_cache_size: int = Field(
+        100,
+        ge=0,
+        le=1000,
+        description="prepared statements kept by a connection; 0 behind a pooler in transaction mode, as PgBouncer",
+    )
     booking_target: str = Field(description="gRPC target of booking, which hears of outcomes")
     processor_url: str = Field(pattern=r"^https?://", description="base address of Stripe's API, or of the sandbox's")
     processor_api_key: SecretStr = Field(min_length=8, description="secret key at the processor")

@@ -39,18 +39,18 @@ def postgres(scratch: Path) -> str:
     """Starts Postgres if this run has none; the superuser's DSN."""
 
     command = functools.partial(postgres_command, settings=POSTGRES_SETTINGS)
-    port = _once(scratch, "postgres", command, _postgres_ready)
+    port = start_once(scratch, "postgres", command, answers_postgres)
     return f"postgresql://postgres@127.0.0.1:{port}/postgres"
 
 
 def valkey(scratch: Path, worker: str) -> str:
     """Starts a Redis-protocol server for this worker if it has none."""
-    port = _once(scratch, f"valkey-{worker}", valkey_command, _valkey_ready)
+    port = start_once(scratch, f"valkey-{worker}", valkey_command, _valkey_ready)
     return f"redis://127.0.0.1:{port}/0"
 
 
 def stop_all(scratch: Path) -> None:
-    """Ends what `_once` started, by the process ids that it wrote down."""
+    """Ends what `start_once` started, by the process ids that it wrote down."""
     for file in scratch.glob("*.pid"):
         pid = int(file.read_text())
         os.killpg(pid, signal.SIGINT if "postgres" in file.name else signal.SIGTERM)
@@ -60,7 +60,8 @@ def stop_all(scratch: Path) -> None:
             time.sleep(0.05)
 
 
-def _once(scratch: Path, name: str, command: Callable[[Path, int], list[str]], ready: Callable[[int], bool]) -> int:
+def start_once(scratch: Path, name: str, command: Callable[[Path, int], list[str]], ready: Callable[[int], bool]) -> int:
+    """Starts an engine in a folder and at a port, unless another worker of this run has; its port, once it is ready."""
     port_file = scratch / f"{name}.port"
     with lock(scratch / f"{name}.lock"):
         if port_file.exists():
@@ -79,7 +80,8 @@ def _once(scratch: Path, name: str, command: Callable[[Path, int], list[str]], r
         return port
 
 
-def _postgres_ready(port: int) -> bool:
+def answers_postgres(port: int) -> bool:
+    """Whether the superuser can connect."""
     try:
         psycopg2.connect(f"postgresql://postgres@127.0.0.1:{port}/postgres", connect_timeout=2).close()
     except psycopg2.OperationalError:

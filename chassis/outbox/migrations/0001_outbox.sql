@@ -3,19 +3,26 @@
 
 CREATE TABLE outbox (
   message_id     bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  -- Who is to hear of it: payments, booking.
+  -- Who is to hear of it: payments, booking, booking.orders.
   sink           text        NOT NULL,
-  -- Messages of one aggregate (an order) are delivered in the order in which they were written.
+  -- A sink hears the messages of one aggregate (an order) in the order in which they were written. Other sinks are not
+  -- waited for: one that is away must not hold up a charge.
   aggregate_id   text        NOT NULL,
   kind           text        NOT NULL,
   payload        jsonb       NOT NULL,
   created_time   timestamptz NOT NULL DEFAULT clock_timestamp(),
-  -- A relay's claim ends by the database's clock: one that died is forgotten without anybody noticing.
+  -- Since when it waits: when it was written, or when somebody asked for it again.
+  due_time       timestamptz NOT NULL DEFAULT clock_timestamp(),
+  -- A relay's claim, or the row's rest, ends by the database's clock: a relay that died is forgotten without anybody
+  -- noticing.
   claimed_until  timestamptz,
+  -- Grows with each claim. Only the last claimant may say what became of the row; one whose claim ran out finds another
+  -- number here.
+  claim_number   int         NOT NULL DEFAULT 0,
   refusals       int         NOT NULL DEFAULT 0,
   last_refusal   text,
   published_time timestamptz,
-  -- Refused too often: it waits for a person, and so do later messages of its aggregate.
+  -- Refused too often: it waits for a person, and so do later messages of its aggregate to that sink.
   parked_time    timestamptz,
   CONSTRAINT published_messages_are_not_parked CHECK (published_time IS NULL OR parked_time IS NULL)
 );
@@ -23,4 +30,6 @@ CREATE TABLE outbox (
 -- What is left to do, oldest first; published rows are not in it.
 CREATE INDEX outbox_unpublished ON outbox (sink, message_id) WHERE published_time IS NULL;
 -- Whether an earlier message of the aggregate is still to be delivered.
-CREATE INDEX outbox_unpublished_aggregate ON outbox (aggregate_id, message_id) WHERE published_time IS NULL;
+CREATE INDEX outbox_unpublished_aggregate ON outbox (aggregate_id, sink, message_id) WHERE published_time IS NULL;
+-- What may be deleted, and what can be published again.
+CREATE INDEX outbox_published ON outbox (published_time) WHERE published_time IS NOT NULL;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { NoAnswer, Refusal, refusalOf } from "../src/api/client.ts";
-import { failureWords, lostSeatIds, wordsFor } from "../src/api/words.ts";
+import { failureWords, largestParty, lostSeatIds, wordsFor } from "../src/api/words.ts";
 
 const lost = (ids: string) => new Refusal(409, "SEAT_UNAVAILABLE", "gone", { lostSeatIds: ids });
 const seatName = (id: number) => `Stalls, row C, seat ${id}`;
@@ -20,8 +20,30 @@ describe("wordsFor", () => {
   it("says how many tickets one account may have", () => {
     const refusal = new Refusal(409, "TOO_MANY_TICKETS", "", { limit: "8", used: "6" });
     expect(wordsFor(refusal)).toBe(
-      "One account may have 8 tickets for this event. You already have 6. Choose fewer seats.",
+      "One account may have 8 tickets for this event. You already have 6. Choose fewer.",
     );
+  });
+
+  it("tells apart what is gone, what may come back and what is only too large", () => {
+    const said = ["SOLD_OUT", "TEMPORARILY_UNAVAILABLE"].map((reason) => wordsFor(new Refusal(409, reason, "")));
+    expect(said[0]).toMatch(/Nothing of what you asked for is left/);
+    expect(said[1]).toMatch(/try again in a moment/);
+    expect(wordsFor(new Refusal(409, "NO_BLOCK", "", { largest: "3" }))).toMatch(/3 places can still be had/);
+    expect(wordsFor(new Refusal(409, "NO_BLOCK", "", { largest: "1" }))).toMatch(/1 place can still be had/);
+    expect(wordsFor(new Refusal(409, "NO_BLOCK", ""))).toMatch(/Try fewer/);
+  });
+
+  it("says when one may hold again", () => {
+    const retryTime = new Date(Date.now() + 190_000).toISOString();
+    const refusal = new Refusal(429, "HOLD_BUDGET_SPENT", "", { retryTime });
+    expect(wordsFor(refusal, { time: () => "20:05" })).toMatch(/again in 4 minutes \(20:05\)\.$/);
+    expect(wordsFor(new Refusal(429, "HOLD_BUDGET_SPENT", ""))).toMatch(/Wait some minutes/);
+  });
+
+  it("says why an order can not be cancelled", () => {
+    expect(wordsFor(new Refusal(409, "NOT_CANCELLABLE", "", { state: "CANCELLED" }))).toMatch(/already/);
+    expect(wordsFor(new Refusal(409, "NOT_CANCELLABLE", "", { state: "FAILED" }))).toMatch(/Only a paid order/);
+    expect(wordsFor(new Refusal(409, "CANCELLATION_CLOSED", ""))).toMatch(/any more/);
   });
 
   it("says when the sale begins", () => {
@@ -70,6 +92,12 @@ it("finds lost seats in that refusal only", () => {
   expect(lostSeatIds(lost("3,4, 5"))).toEqual([3, 4, 5]);
   expect(lostSeatIds(lost(""))).toEqual([]);
   expect(lostSeatIds(new Refusal(409, "CONTENDED", "", { lostSeatIds: "3" }))).toEqual([]);
+});
+
+it("offers a smaller party after that refusal only", () => {
+  expect(largestParty(new Refusal(409, "NO_BLOCK", "", { largest: "3" }))).toBe(3);
+  expect(largestParty(new Refusal(409, "NO_BLOCK", "", { largest: "0" }))).toBe(0);
+  expect(largestParty(new Refusal(409, "SOLD_OUT", "", { largest: "3" }))).toBe(0);
 });
 
 it("says why an order failed", () => {

@@ -36,10 +36,27 @@ CREATE TABLE event (
   sale_end_time       timestamptz NOT NULL,
   tickets_per_account int         NOT NULL,
   hold_duration       interval    NOT NULL,
+  -- Until onsale_end_time holds are shorter: seats that come back in the first minutes are wanted most. NULL: never.
+  onsale_hold_duration interval   NOT NULL DEFAULT interval '2 minutes',
+  onsale_end_time     timestamptz,
+  -- Whether buyers may pick seats.
+  selection_mode      text        NOT NULL DEFAULT 'ANY',
+  -- How often an account may hold, and let go, in ten minutes. NULL: as often as it likes.
+  holds_per_account   int,
+  -- Whether a cancelled order's seats go back on sale; else they are blocked.
+  resale              boolean     NOT NULL DEFAULT true,
+  -- Until when a buyer may cancel. NULL: never.
+  cancel_end_time     timestamptz,
+  -- Where people look, in plan units. NULL: the plan's order says which seats are better.
+  focal_x             int,
+  focal_y             int,
   currency_code       text        NOT NULL,
   CONSTRAINT sale_ends_after_it_starts CHECK (sale_start_time < sale_end_time),
   CONSTRAINT an_account_may_buy_a_ticket CHECK (tickets_per_account > 0),
-  CONSTRAINT a_hold_lasts CHECK (hold_duration > interval '0')
+  CONSTRAINT a_hold_lasts CHECK (hold_duration > interval '0' AND onsale_hold_duration > interval '0'),
+  CONSTRAINT selection_mode_is_known CHECK (selection_mode IN ('ANY', 'BEST_AVAILABLE')),
+  CONSTRAINT an_account_may_hold_once CHECK (holds_per_account > 0),
+  CONSTRAINT a_focal_point_has_both_coordinates CHECK ((focal_x IS NULL) = (focal_y IS NULL))
 );
 
 CREATE TABLE tier (
@@ -74,17 +91,25 @@ CREATE TABLE seat (
 ) WITH (fillfactor = 70);
 
 -- The hold, its seats, their prices and its idempotency record are one row: born together, and a refusal leaves none.
+-- A hold is of seats, or of units of a general-admission area.
 CREATE TABLE hold (
   hold_id         uuid        PRIMARY KEY,
   event_id        bigint      NOT NULL,
   account         text        NOT NULL,
   idempotency_key text        NOT NULL,
   fingerprint     bytea       NOT NULL,
-  -- Ascending; prices and fees in the same order, as of the moment of the hold.
+  -- Seats or units: what caps count.
+  ticket_count    int         NOT NULL,
+  -- Ascending; none for units of an area.
   seats           int[]       NOT NULL,
+  -- As of the moment of the hold: of each seat, in the same order, or the one of every unit.
   prices          bigint[]    NOT NULL,
   fees            bigint[]    NOT NULL,
   currency_code   text        NOT NULL,
+  -- Units: of which area, from which of its counters, and how many from each.
+  area_id         int,
+  counters        int[],
+  amounts         int[],
   state           text        NOT NULL DEFAULT 'ACTIVE',
   create_time     timestamptz NOT NULL,
   expires_at      timestamptz NOT NULL,
@@ -93,9 +118,15 @@ CREATE TABLE hold (
   swept           boolean     NOT NULL DEFAULT false,
   CONSTRAINT hold_state_is_known CHECK (state IN ('ACTIVE', 'CONFIRMED', 'RELEASED', 'EXPIRED')),
   CONSTRAINT an_active_hold_and_no_other_has_no_end CHECK ((state = 'ACTIVE') = (end_time IS NULL)),
-  CONSTRAINT a_hold_has_1_to_50_seats CHECK (cardinality(seats) BETWEEN 1 AND 50),
-  CONSTRAINT a_hold_prices_every_seat
-    CHECK (cardinality(prices) = cardinality(seats) AND cardinality(fees) = cardinality(seats)),
+  CONSTRAINT a_hold_is_of_1_to_50_tickets CHECK (ticket_count BETWEEN 1 AND 50),
+  CONSTRAINT a_hold_is_of_seats_or_of_an_area
+    CHECK (cardinality(seats) = CASE WHEN area_id IS NULL THEN ticket_count ELSE 0 END),
+  CONSTRAINT a_hold_prices_its_tickets
+    CHECK (cardinality(prices) = CASE WHEN area_id IS NULL THEN ticket_count ELSE 1 END
+           AND cardinality(fees) = cardinality(prices)),
+  CONSTRAINT a_hold_of_an_area_says_where_from
+    CHECK ((area_id IS NULL) = (counters IS NULL) AND (area_id IS NULL) = (amounts IS NULL)
+           AND cardinality(counters) = cardinality(amounts)),
   CONSTRAINT a_holds_account_and_key_are_short
     CHECK (length(account) BETWEEN 1 AND 255 AND length(idempotency_key) BETWEEN 1 AND 255)
 ) WITH (fillfactor = 80);
@@ -113,15 +144,25 @@ CREATE TABLE orders (
   hold_id         uuid        NOT NULL,
   idempotency_key text        NOT NULL,
   fingerprint     bytea       NOT NULL,
-  seat_count      int         NOT NULL,
+  -- Grows with every change of state: readers of `booking.orders` tell an old message by it.
+  version         int         NOT NULL DEFAULT 1,
+  ticket_count    int         NOT NULL,
   currency_code   text        NOT NULL,
   total_amount    bigint      NOT NULL,
   fee_amount      bigint      NOT NULL,
   state           text        NOT NULL DEFAULT 'PENDING_PAYMENT',
   payment_state   text        NOT NULL DEFAULT 'PENDING',
   failure_reason  text,
+  -- Units of an area instead of seats, and what one of them costs. Counters and amounts: from which of the area's
+  -- counters they are, and how many of each; NULL once they were given back.
+  area_id         int,
+  unit_price      bigint,
+  unit_fee        bigint,
+  counters        int[],
+  amounts         int[],
   create_time     timestamptz NOT NULL,
   confirm_time    timestamptz,
+  cancel_time     timestamptz,
   -- When its tickets were issued.
   ticket_time     timestamptz,
   CONSTRAINT an_order_per_hold UNIQUE (hold_id),
@@ -130,6 +171,14 @@ CREATE TABLE orders (
   CONSTRAINT a_confirmed_order_is_paid CHECK (state NOT IN ('CONFIRMED', 'CANCELLED') OR payment_state = 'SUCCEEDED'),
   CONSTRAINT a_failed_order_and_no_other_says_why CHECK ((state = 'FAILED') = (failure_reason IS NOT NULL)),
   CONSTRAINT a_confirmed_order_says_when CHECK ((state IN ('CONFIRMED', 'CANCELLED')) = (confirm_time IS NOT NULL)),
+  CONSTRAINT a_cancelled_order_and_no_other_says_when CHECK ((state = 'CANCELLED') = (cancel_time IS NOT NULL)),
+  CONSTRAINT an_order_of_units_prices_them
+    CHECK ((area_id IS NULL) = (unit_price IS NULL) AND (area_id IS NULL) = (unit_fee IS NULL)),
+  CONSTRAINT a_live_order_of_units_and_none_of_seats_has_counters
+    CHECK (CASE WHEN area_id IS NULL THEN counters IS NULL
+                WHEN state IN ('PENDING_PAYMENT', 'CONFIRMED') THEN counters IS NOT NULL
+                WHEN state = 'FAILED' THEN counters IS NULL ELSE true END
+           AND cardinality(counters) IS NOT DISTINCT FROM cardinality(amounts)),
   CONSTRAINT an_orders_account_and_key_are_short
     CHECK (length(account) BETWEEN 1 AND 255 AND length(idempotency_key) BETWEEN 1 AND 255)
 ) WITH (fillfactor = 80);
@@ -160,15 +209,27 @@ CREATE TABLE late_payment (
   CONSTRAINT late_payment_verdict_is_known CHECK (verdict IN ('RETAKEN', 'REFUND'))
 );
 
--- An entitlement to a seat; at most one for each seat of an order.
+-- Money that we have and may not keep: of an order that was cancelled, or that came too late. At most once per order.
+CREATE TABLE refund_due (
+  order_id    uuid        PRIMARY KEY REFERENCES orders,
+  amount      bigint      NOT NULL,
+  currency    text        NOT NULL,
+  create_time timestamptz NOT NULL,
+  CONSTRAINT a_refund_is_of_something CHECK (amount >= 0)
+);
+
+-- An entitlement to a seat, or to the sequence-th unit of an order; at most one for each.
 CREATE TABLE ticket (
   ticket_id   uuid        PRIMARY KEY,
-  order_id    uuid        NOT NULL,
-  seat_id     int         NOT NULL,
+  order_id    uuid        NOT NULL REFERENCES orders,
+  seat_id     int,
+  sequence    int,
   event_id    bigint      NOT NULL,
   state       text        NOT NULL DEFAULT 'VALID',
   create_time timestamptz NOT NULL,
   CONSTRAINT a_ticket_per_seat_of_an_order UNIQUE (order_id, seat_id),
+  CONSTRAINT a_ticket_per_unit_of_an_order UNIQUE (order_id, sequence),
+  CONSTRAINT a_ticket_is_of_a_seat_or_a_unit CHECK ((seat_id IS NULL) <> (sequence IS NULL)),
   CONSTRAINT a_ticket_is_of_an_order FOREIGN KEY (order_id, seat_id) REFERENCES order_seat (order_id, seat_id),
   CONSTRAINT ticket_state_is_known CHECK (state IN ('VALID', 'USED', 'REVOKED'))
 );

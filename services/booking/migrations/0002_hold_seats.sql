@@ -8,14 +8,36 @@
 CREATE FUNCTION account_lock(p_event bigint, p_account text) RETURNS bigint IMMUTABLE LANGUAGE sql
 RETURN hashtextextended(p_account, p_event);
 
--- Tickets that an account has in use at an event, over holds and orders in one statement: what becomes an order
--- meanwhile is counted once. A hold counts until its record ends or the grace is over, for until then it may still
--- become an order. STABLE, so that it reads with its caller's snapshot; call it under the account's lock.
+-- What an account has at an event, in one statement: what becomes an order meanwhile is counted once.
+--   tickets  in use, over holds and orders: what its cap counts. A hold counts until its record ends or the grace is
+--            over, for until then it may still become an order.
+--   holds    of the last ten minutes: what its budget counts. One that became an order is none of them, whether it
+--            was paid or declined.
+-- STABLE and plain SQL, so that it reads with its caller's snapshot and is planned as a part of the caller's statement;
+-- call it under the account's lock.
+CREATE FUNCTION account_at_event(p_event bigint, p_account text, p_grace interval)
+RETURNS TABLE (tickets bigint, holds bigint) STABLE LANGUAGE sql AS $$
+  SELECT h.tickets + coalesce((
+           SELECT sum(o.ticket_count) FROM orders o WHERE o.event_id = p_event AND o.account = p_account
+              AND o.state IN ('PENDING_PAYMENT', 'CONFIRMED')), 0),
+         h.holds
+    FROM (SELECT coalesce(sum(ticket_count) FILTER (
+                   WHERE state = 'ACTIVE' AND expires_at > clock_timestamp() - p_grace), 0) AS tickets,
+                 count(*) FILTER (
+                   WHERE state <> 'CONFIRMED' AND create_time > clock_timestamp() - interval '10 minutes') AS holds
+            FROM hold WHERE event_id = p_event AND account = p_account) h
+$$;
+
 CREATE FUNCTION tickets_in_use(p_event bigint, p_account text, p_grace interval) RETURNS int STABLE LANGUAGE sql
-RETURN coalesce((SELECT sum(cardinality(seats)) FROM hold WHERE event_id = p_event AND account = p_account
-                    AND state = 'ACTIVE' AND expires_at > clock_timestamp() - p_grace), 0)
-     + coalesce((SELECT sum(seat_count) FROM orders WHERE event_id = p_event AND account = p_account
-                    AND state IN ('PENDING_PAYMENT', 'CONFIRMED')), 0);
+RETURN (SELECT tickets FROM account_at_event(p_event, p_account, p_grace));
+
+-- When an account that spent its budget of p_holds may hold again: when the oldest of its last p_holds is ten minutes
+-- old.
+CREATE FUNCTION hold_budget_returns(p_event bigint, p_account text, p_holds int) RETURNS timestamptz
+STABLE LANGUAGE sql
+RETURN (SELECT create_time + interval '10 minutes' FROM hold
+         WHERE event_id = p_event AND account = p_account AND state <> 'CONFIRMED'
+         ORDER BY create_time DESC OFFSET p_holds - 1 LIMIT 1);
 
 -- A batch of 1 to 64 holds in one call. Request r is element r of p_account … p_end and wants the seats
 -- p_seat[p_end[r - 1] + 1 : p_end[r]], ascending and without repeats; p_seat_request and p_seat_event say of each seat
@@ -24,18 +46,22 @@ RETURN coalesce((SELECT sum(cardinality(seats)) FROM hold WHERE event_id = p_eve
 -- p_wait: one request alone, which waits for locks; otherwise a request that meets a lock is BUSY, to be run again alone.
 --
 -- Verdict of request r, and what comes with it:
---   HELD, REPLAY                  hold_id[r]
---   REUSED                        its key belongs to a hold of other seats
+--   HELD                          hold_id[r], expires_at[r]
+--   REPLAY                        hold_id[r]
+--   REUSED                        its key belongs to a hold of other content
 --   NO_EVENT, NOT_ON_SALE
 --   CAP                           used[r] tickets of the account before this request
+--   BUDGET                        retry_time[r]
 --   NO_SEAT, LOST                 the elements of lost_seat whose lost_request is r; a LOST list is exact
 --   BUSY                          nothing is known
+-- and version[r], of the event by which it was judged and priced.
 -- A request that is not HELD has written nothing; the others stand.
 CREATE FUNCTION hold_seats(
   p_wait boolean, p_grace interval,
   p_account text[], p_event bigint[], p_key text[], p_fingerprint bytea[], p_end int[],
   p_seat_request int[], p_seat_event bigint[], p_seat int[],
-  OUT verdict text[], OUT hold_id uuid[], OUT used int[], OUT lost_request int[], OUT lost_seat int[])
+  OUT verdict text[], OUT version int[], OUT hold_id uuid[], OUT expires_at timestamptz[], OUT used int[],
+  OUT retry_time timestamptz[], OUT lost_request int[], OUT lost_seat int[])
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
@@ -43,9 +69,10 @@ DECLARE
   i int;
   r record;
   v_wanted int;               -- seats of the requests that still stand
+  v_holds int := 0;           -- requests that still stand
   v_written int;
+  v_all boolean := true;      -- every request still stands
   v_for interval[];           -- by request: how long the hold lasts
-  v_expires timestamptz[];    -- by request
   v_locked int[];             -- of the seats locked, by their place in p_seat
   v_taken int[];              -- … those that another has
   v_old_place int[];          -- … those of an expired hold,
@@ -54,10 +81,12 @@ DECLARE
   v_now timestamptz;
 BEGIN
   verdict := array_fill('HELD'::text, ARRAY[n]);
+  version := array_fill(0, ARRAY[n]);
   hold_id := array_fill(NULL::uuid, ARRAY[n]);
+  expires_at := array_fill(NULL::timestamptz, ARRAY[n]);
   used := array_fill(0, ARRAY[n]);
+  retry_time := array_fill(NULL::timestamptz, ARRAY[n]);
   v_for := array_fill(NULL::interval, ARRAY[n]);
-  v_expires := array_fill(NULL::timestamptz, ARRAY[n]);
 
   -- 1. Lock the accounts. A key belongs to its account, so it needs no lock of its own.
   FOR i IN 1..n LOOP
@@ -65,35 +94,45 @@ BEGIN
       PERFORM pg_advisory_xact_lock(account_lock(p_event[i], p_account[i]));
     ELSIF NOT pg_try_advisory_xact_lock(account_lock(p_event[i], p_account[i])) THEN
       verdict[i] := 'BUSY';
+      v_all := false;
     END IF;
   END LOOP;
 
-  -- 2. Replays, the sale's window, caps. A replay comes first: the same request gives the same answer at any time.
+  -- 2. Replays, the sale's window, caps, budgets. A replay comes first: the same request gives the same answer at any time.
   FOR r IN
-    SELECT q.place::int AS place, k.hold_id AS known, k.fingerprint = q.fingerprint AS same, e.event_id IS NULL AS no_event,
-           clock_timestamp() < e.sale_start_time OR clock_timestamp() >= e.sale_end_time AS closed, e.hold_duration,
-           e.tickets_per_account AS cap, tickets_in_use(q.event_id, q.account, p_grace) AS used,
-           q.upto - coalesce(p_end[q.place - 1], 0) AS asked
+    SELECT q.place::int AS place, k.hold_id AS known, k.fingerprint = q.fingerprint AS same, e.version,
+           clock_timestamp() < e.sale_start_time OR clock_timestamp() >= e.sale_end_time AS closed,
+           CASE WHEN clock_timestamp() < e.onsale_end_time THEN least(e.hold_duration, e.onsale_hold_duration)
+                ELSE e.hold_duration END AS lasts,
+           e.tickets_per_account AS cap, a.tickets, q.upto - coalesce(p_end[q.place - 1], 0) AS asked,
+           a.holds >= e.holds_per_account AS spent, e.holds_per_account AS budget
       FROM unnest(p_event, p_account, p_key, p_fingerprint, p_end)
            WITH ORDINALITY q(event_id, account, key, fingerprint, upto, place)
+     CROSS JOIN LATERAL account_at_event(q.event_id, q.account, p_grace) a
       LEFT JOIN event e ON e.event_id = q.event_id
       LEFT JOIN hold k ON k.event_id = q.event_id AND k.account = q.account AND k.idempotency_key = q.key
      WHERE verdict[q.place] = 'HELD'
   LOOP
+    IF r.version IS NOT NULL THEN version[r.place] := r.version; END IF;
     IF r.same THEN
       -- A commit to wait for, so that what is answered is replicated too; and no row to lock.
       PERFORM pg_logical_emit_message(true, 'replay', '');
       verdict[r.place] := 'REPLAY';
       hold_id[r.place] := r.known;
     ELSIF r.known IS NOT NULL THEN verdict[r.place] := 'REUSED';
-    ELSIF r.no_event THEN verdict[r.place] := 'NO_EVENT';
+    ELSIF r.version IS NULL THEN verdict[r.place] := 'NO_EVENT';
     ELSIF r.closed THEN verdict[r.place] := 'NOT_ON_SALE';
-    ELSIF r.used + r.asked > r.cap THEN
+    ELSIF r.tickets + r.asked > r.cap THEN
       verdict[r.place] := 'CAP';
-      used[r.place] := r.used;
+      used[r.place] := r.tickets;
+    ELSIF r.spent THEN
+      verdict[r.place] := 'BUDGET';
+      retry_time[r.place] := hold_budget_returns(p_event[r.place], p_account[r.place], r.budget);
     ELSE
-      v_for[r.place] := r.hold_duration;
+      v_for[r.place] := r.lasts;
+      CONTINUE;
     END IF;
+    v_all := false;
   END LOOP;
 
   -- 3. Lock the seats, ascending, by their key alone: what comes back is the row as locked, whatever the snapshot.
@@ -122,7 +161,10 @@ BEGIN
   END IF;
   -- A seat that did not come back is locked by another, or is none of the event's. Both go before LOST: a caller whose
   -- list of lost seats is not exact would ask for the wrong ones next.
-  SELECT count(*) INTO v_wanted FROM unnest(p_seat_request) u(request) WHERE verdict[u.request] = 'HELD';
+  v_wanted := cardinality(p_seat);
+  IF NOT v_all THEN
+    SELECT count(*) INTO v_wanted FROM unnest(p_seat_request) u(request) WHERE verdict[u.request] = 'HELD';
+  END IF;
   IF coalesce(cardinality(v_locked), 0) < v_wanted THEN
     FOR i IN 1..cardinality(p_seat) LOOP
       CONTINUE WHEN verdict[p_seat_request[i]] NOT IN ('HELD', 'NO_SEAT') OR i = ANY (v_locked);
@@ -162,22 +204,24 @@ BEGIN
   FOR i IN 1..n LOOP
     CONTINUE WHEN verdict[i] <> 'HELD';
     hold_id[i] := uuidv7();
-    v_expires[i] := v_now + v_for[i];
+    expires_at[i] := v_now + v_for[i];
+    v_holds := v_holds + 1;
     v_wanted := v_wanted + p_end[i] - coalesce(p_end[i - 1], 0);
   END LOOP;
   IF v_wanted = 0 THEN RETURN; END IF;
-  UPDATE seat s SET state = 'HELD', hold_id = hold_seats.hold_id[u.request], hold_expires_at = v_expires[u.request]
+  UPDATE seat s SET state = 'HELD', hold_id = hold_seats.hold_id[u.request],
+                    hold_expires_at = hold_seats.expires_at[u.request]
     FROM unnest(p_seat_request, p_seat_event, p_seat) u(request, event_id, seat_id)
    WHERE s.event_id = u.event_id AND s.seat_id = u.seat_id AND verdict[u.request] = 'HELD';
   GET DIAGNOSTICS v_written = ROW_COUNT;
   IF v_written <> v_wanted THEN RAISE EXCEPTION 'hold_seats wrote % of % seats', v_written, v_wanted; END IF;
-  INSERT INTO hold (hold_id, event_id, account, idempotency_key, fingerprint, seats, prices, fees, currency_code,
-                    create_time, expires_at)
-  SELECT hold_seats.hold_id[q.place], q.event_id, q.account, q.key, q.fingerprint, p.seats, p.prices, p.fees,
-         e.currency_code, v_now, v_expires[q.place]
+  INSERT INTO hold (hold_id, event_id, account, idempotency_key, fingerprint, ticket_count, seats, prices, fees,
+                    currency_code, create_time, expires_at)
+  SELECT hold_seats.hold_id[q.place], q.event_id, q.account, q.key, q.fingerprint, cardinality(p.seats), p.seats,
+         p.prices, p.fees, e.currency_code, v_now, hold_seats.expires_at[q.place]
     FROM unnest(p_event, p_account, p_key, p_fingerprint, p_end)
          WITH ORDINALITY q(event_id, account, key, fingerprint, upto, place)
-    JOIN event e ON e.event_id = q.event_id
+    JOIN event e ON e.event_id = q.event_id AND e.version = hold_seats.version[q.place]
    CROSS JOIN LATERAL (
      SELECT array_agg(s.seat_id ORDER BY s.seat_id) AS seats, array_agg(t.price ORDER BY s.seat_id) AS prices,
             array_agg(t.fee ORDER BY s.seat_id) AS fees
@@ -185,53 +229,9 @@ BEGIN
        JOIN seat s ON s.event_id = q.event_id AND s.seat_id = u.seat_id
        LEFT JOIN tier t ON t.event_id = s.event_id AND t.tier = s.tier) p
    WHERE verdict[q.place] = 'HELD';
-END $$;
-
--- Gives an account's hold back. NULL: no such hold of the account's; otherwise the state in which it is now ended.
--- One whose time had run out ends as EXPIRED, one that had ended before stays as it was.
-CREATE FUNCTION release_hold(p_account text, p_hold uuid) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-  h hold;
-  v_state text;
-BEGIN
-  SELECT * INTO h FROM hold WHERE hold_id = p_hold AND account = p_account;
-  IF NOT FOUND THEN RETURN NULL; END IF;
-  PERFORM FROM seat s WHERE s.event_id = h.event_id AND s.seat_id = ANY (h.seats) ORDER BY s.seat_id FOR NO KEY UPDATE;
-  UPDATE hold
-     SET state = CASE WHEN expires_at > clock_timestamp() THEN 'RELEASED' ELSE 'EXPIRED' END,
-         end_time = clock_timestamp(), swept = true
-   WHERE hold_id = p_hold AND state = 'ACTIVE'
-  RETURNING state INTO v_state;
-  IF NOT FOUND THEN RETURN (SELECT state FROM hold WHERE hold_id = p_hold); END IF;
-  UPDATE seat s SET state = 'AVAILABLE', hold_id = NULL, hold_expires_at = NULL
-   WHERE s.event_id = h.event_id AND s.seat_id = ANY (h.seats) AND s.state = 'HELD' AND s.hold_id = p_hold;
-  RETURN v_state;
-END $$;
-
--- Frees the seats of at most p_limit holds whose time and grace are over, whether their record was ended by a takeover
--- or not; how many holds. One sweeper at a time on a shard, the others do nothing. All seats of the batch are locked
--- first, then all holds: hold by hold would break the order of locks, and deadlock.
-CREATE FUNCTION sweep_holds(p_limit int, p_grace interval) RETURNS int LANGUAGE plpgsql AS $$
-DECLARE
-  v_holds uuid[];
-BEGIN
-  IF NOT pg_try_advisory_xact_lock(hashtextextended('sweep_holds', 0)) THEN RETURN 0; END IF;
-  SELECT array_agg(q.hold_id) INTO v_holds FROM (
-    SELECT hold_id FROM hold WHERE NOT swept AND expires_at <= clock_timestamp() - p_grace
-     ORDER BY expires_at LIMIT p_limit) q;
-  IF v_holds IS NULL THEN RETURN 0; END IF;
-  PERFORM FROM (SELECT DISTINCT h.event_id, unnest(h.seats) AS seat_id FROM hold h WHERE h.hold_id = ANY (v_holds)) u
-    JOIN seat s ON s.event_id = u.event_id AND s.seat_id = u.seat_id
-   ORDER BY s.event_id, s.seat_id FOR NO KEY UPDATE OF s;
-  PERFORM FROM hold h WHERE h.hold_id = ANY (v_holds) ORDER BY h.hold_id FOR NO KEY UPDATE;
-  UPDATE seat s SET state = 'AVAILABLE', hold_id = NULL, hold_expires_at = NULL
-    FROM (SELECT h.event_id, h.hold_id, h.expires_at, unnest(h.seats) AS seat_id
-            FROM hold h WHERE h.hold_id = ANY (v_holds)) u
-   WHERE s.event_id = u.event_id AND s.seat_id = u.seat_id
-     AND s.state = 'HELD' AND s.hold_id = u.hold_id AND s.hold_expires_at = u.expires_at;
-  UPDATE hold
-     SET swept = true, end_time = coalesce(end_time, clock_timestamp()),
-         state = CASE state WHEN 'ACTIVE' THEN 'EXPIRED' ELSE state END
-   WHERE hold_id = ANY (v_holds);
-  RETURN cardinality(v_holds);
+  GET DIAGNOSTICS v_written = ROW_COUNT;
+  IF v_written <> v_holds THEN
+    -- A new version came between judging and pricing. The caller asks again, as after a deadlock.
+    RAISE EXCEPTION 'the event changed meanwhile' USING ERRCODE = 'serialization_failure';
+  END IF;
 END $$;

@@ -1,9 +1,10 @@
 -- name: hold_seats(wait, grace, accounts, events, keys, fingerprints, ends, seat_requests, seat_events, seats)^
-SELECT verdict, hold_id, used, lost_request, lost_seat
+SELECT verdict, version, hold_id, expires_at, used, retry_time, lost_request, lost_seat
   FROM hold_seats(:wait, :grace, :accounts, :events, :keys, :fingerprints, :ends, :seat_requests, :seat_events, :seats);
 
 -- name: get_hold(hold, account)^
-SELECT hold_id, event_id, state, expires_at, currency_code, seats, prices, fees, sections, row_names, numbers, order_id
+SELECT hold_id, event_id, state, expires_at, currency_code, ticket_count, seats, prices, fees, sections, row_names, numbers,
+       area_id, area_name, order_id
   FROM hold_view WHERE hold_id = :hold AND account = :account;
 
 -- name: release_hold(account, hold)$
@@ -12,5 +13,25 @@ SELECT release_hold(:account, :hold);
 -- name: sweep_holds(most, grace)$
 SELECT sweep_holds(:most, :grace);
 
--- name: get_sale(event)^
-SELECT sale_start_time, sale_end_time, tickets_per_account FROM event WHERE event_id = :event;
+-- name: count_overdue(grace)^
+-- A backlog of more than 10,000 is not counted further: what matters then is how old it is.
+SELECT count(*) AS holds, coalesce(extract(epoch FROM clock_timestamp() - CAST(:grace AS interval) - min(q.expires_at)), 0)::float8 AS seconds
+  FROM (SELECT expires_at FROM hold WHERE NOT swept AND expires_at <= clock_timestamp() - CAST(:grace AS interval)
+         ORDER BY expires_at LIMIT 10000) q;
+
+-- name: get_offer(event)^
+-- One statement, so that it is all of one version.
+SELECT e.version, e.sale_start_time, e.sale_end_time, e.tickets_per_account, e.selection_mode, e.currency_code,
+       t.tiers, t.prices, t.fees, s.seats, s.seat_tiers, s.sections, s.row_names, s.numbers
+  FROM event e
+ CROSS JOIN LATERAL (
+   SELECT array_agg(q.tier) AS tiers, array_agg(q.price) AS prices, array_agg(q.fee) AS fees
+     FROM tier q WHERE q.event_id = e.event_id) t
+ CROSS JOIN LATERAL (
+   SELECT array_agg(q.seat_id) AS seats, array_agg(q.tier) AS seat_tiers, array_agg(q.section) AS sections,
+          array_agg(q.row_name) AS row_names, array_agg(q.number) AS numbers
+     FROM (SELECT * FROM seat WHERE event_id = e.event_id ORDER BY seat_id) q) s
+ WHERE e.event_id = :event;
+
+-- name: get_hold_by_key(event, account, key)$
+SELECT hold_id FROM hold WHERE event_id = :event AND account = :account AND idempotency_key = :key;

@@ -9,7 +9,7 @@ from services.booking.rows import Finding
 from services.booking.store.shards import Shard
 
 MOST_EXAMPLES = 10
-PREFIXES = {"hold_id": "hld", "order_id": "ord", "ticket_id": "tkt"}
+PREFIXES = {"hold_id": "hld", "message_id": "msg", "order_id": "ord", "ticket_id": "tkt"}
 
 queries = load_queries(Path(__file__).parents[1] / "invariants.sql")
 NAMES = [name for name in queries.available_queries if not name.endswith("_cursor")]

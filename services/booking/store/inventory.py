@@ -6,6 +6,7 @@ from typing import Any
 from chassis.queries import load_queries
 from services.booking.errors import InventoryConflict
 from services.booking.rows import Inventory, SeatCounts
+from services.booking.store.areas import put_areas
 from services.booking.store.shards import Shard
 
 queries = load_queries(Path(__file__).parent / "inventory.sql")
@@ -23,6 +24,7 @@ async def put_inventory(shard: Shard, event: int, inventory: Inventory, fingerpr
             taken = await _put_event(connection, event, inventory, fingerprint)
             if taken:
                 await _put_seats(connection, event, inventory)
+                await put_areas(connection, event, inventory.areas)
             count: int = await queries.count_all_seats(connection, event=event)
             if taken and count != len(inventory.seats):
                 raise InventoryConflict("A seat that was handed over cannot be taken back.")
@@ -50,6 +52,14 @@ async def _put_event(connection: Any, event: int, inventory: Inventory, fingerpr
         end=inventory.sale.end,
         cap=inventory.sale.tickets_per_account,
         hold_duration=inventory.hold_duration,
+        onsale_hold_duration=inventory.onsale_hold_duration,
+        onsale_window=inventory.onsale_window,
+        selection_mode=inventory.selection_mode,
+        holds_per_account=inventory.holds_per_account,
+        resale=inventory.resale,
+        cancel_end=inventory.cancel_end,
+        focal_x=inventory.focal and inventory.focal[0],
+        focal_y=inventory.focal and inventory.focal[1],
         currency=inventory.currency,
     )
     if taken is None:
@@ -79,3 +89,15 @@ async def _put_seats(connection: Any, event: int, inventory: Inventory) -> None:
     await queries.lock_changed_seats(connection, **columns)
     await queries.change_seats(connection, **columns)
     await queries.add_seats(connection, **columns)
+    await queries.put_places(
+        connection,
+        event=event,
+        seats=inventory.seats,
+        section_indexes=inventory.section_indexes,
+        row_indexes=inventory.row_indexes,
+        places=inventory.places,
+        x=inventory.x,
+        y=inventory.y,
+        accessible=inventory.accessible,
+        companion=inventory.companion,
+    )

@@ -2,16 +2,23 @@
 -- 200,000 seats take longer than a buyer's statement may.
 SET LOCAL statement_timeout = '60s';
 
--- name: put_event(event, version, fingerprint, name, start, end, cap, hold_duration, currency)$
+-- name: put_event(event, version, fingerprint, name, start, end, cap, hold_duration, onsale_hold_duration, onsale_window, selection_mode, holds_per_account, resale, cancel_end, focal_x, focal_y, currency)$
 -- NULL when this version, or a later one, is known. The row's lock makes two hand-overs of one event take turns.
 INSERT INTO event (event_id, version, fingerprint, name, sale_start_time, sale_end_time, tickets_per_account,
-                   hold_duration, currency_code)
-VALUES (:event, :version, :fingerprint, :name, :start, :end, :cap, :hold_duration, :currency)
+                   hold_duration, onsale_hold_duration, onsale_end_time, selection_mode, holds_per_account, resale,
+                   cancel_end_time, focal_x, focal_y, currency_code)
+VALUES (:event, :version, :fingerprint, :name, :start, :end, :cap,
+        :hold_duration, :onsale_hold_duration,
+        CAST(:start AS timestamptz) + nullif(CAST(:onsale_window AS interval), interval '0'), :selection_mode,
+        :holds_per_account, :resale, :cancel_end, :focal_x, :focal_y, :currency)
 ON CONFLICT (event_id) DO UPDATE
    SET version = excluded.version, fingerprint = excluded.fingerprint, name = excluded.name,
        sale_start_time = excluded.sale_start_time, sale_end_time = excluded.sale_end_time,
        tickets_per_account = excluded.tickets_per_account, hold_duration = excluded.hold_duration,
-       currency_code = excluded.currency_code
+       onsale_hold_duration = excluded.onsale_hold_duration, onsale_end_time = excluded.onsale_end_time,
+       selection_mode = excluded.selection_mode, holds_per_account = excluded.holds_per_account,
+       resale = excluded.resale, cancel_end_time = excluded.cancel_end_time, focal_x = excluded.focal_x,
+       focal_y = excluded.focal_y, currency_code = excluded.currency_code
  WHERE event.version < excluded.version
 RETURNING version;
 
@@ -48,12 +55,26 @@ SELECT :event, n.seat_id, n.tier, n.section, n.row_name, n.number
               CAST(:numbers AS text[])) n(seat_id, tier, section, row_name, number)
 ON CONFLICT (event_id, seat_id) DO NOTHING;
 
+-- name: put_places(event, seats, section_indexes, row_indexes, places, x, y, accessible, companion)!
+INSERT INTO seat_place AS p (event_id, seat_id, section_index, row_index, place, x, y, accessible, companion)
+SELECT :event, n.seat_id, n.section_index, n.row_index, n.place, n.x, n.y, n.accessible, n.companion
+  FROM unnest(CAST(:seats AS int[]), CAST(:section_indexes AS int[]), CAST(:row_indexes AS int[]),
+              CAST(:places AS int[]), CAST(:x AS int[]), CAST(:y AS int[]), CAST(:accessible AS boolean[]),
+              CAST(:companion AS boolean[]))
+       n(seat_id, section_index, row_index, place, x, y, accessible, companion)
+ON CONFLICT (event_id, seat_id) DO UPDATE
+   SET section_index = excluded.section_index, row_index = excluded.row_index, place = excluded.place,
+       x = excluded.x, y = excluded.y, accessible = excluded.accessible, companion = excluded.companion
+ WHERE (p.section_index, p.row_index, p.place, p.x, p.y, p.accessible, p.companion) IS DISTINCT FROM
+       (excluded.section_index, excluded.row_index, excluded.place, excluded.x, excluded.y, excluded.accessible,
+        excluded.companion);
+
 -- name: count_all_seats(event)$
 SELECT count(*) FROM seat WHERE event_id = :event;
 
 -- name: analyze_seats#
 -- A plan that was made while the table was small would read all of it for each hold.
-ANALYZE (SKIP_LOCKED) seat, event, tier;
+ANALYZE (SKIP_LOCKED) seat, seat_place, event, tier;
 
 -- name: count_seats(event)^
 -- An expired hold's seat can be held now, so it counts as available.

@@ -1,14 +1,14 @@
 """The shards: databases by name. An id says which one it lives on, so nothing is looked up."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 from uuid import UUID
 
 import asyncpg
 
 from chassis.ids import parse_id
-from chassis.postgres import acquire, finish, open_pool, with_retries
+from chassis.postgres import STATEMENTS, KeptConnection, acquire, finish, open_pool, with_retries
 from services.booking.rows import id_text
 
 T = TypeVar("T")
@@ -23,10 +23,18 @@ EXPECTED_SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A database and its name."""
+    """A database and its name, with the connections to it."""
 
     name: str
     pool: asyncpg.Pool
+    dsn: str
+    statements: int = STATEMENTS
+    kept: list[KeptConnection] = field(default_factory=list)
+
+    def keep_connection(self, purpose: str) -> KeptConnection:
+        """One more connection, for one user at a time; it closes with the shard."""
+        self.kept.append(KeptConnection(self.dsn, f"booking-{purpose}-{self.name}", self.statements))
+        return self.kept[-1]
 
     async def write(self, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
         """Runs a transaction to its end, also without its caller, and again from the top if others were in the way.
@@ -53,8 +61,10 @@ class Shard:
 class Shards(Mapping[str, Shard]):
     """All shards that this process serves."""
 
-    def __init__(self, pools: Mapping[str, asyncpg.Pool]) -> None:
-        self._shards = {name: Shard(name, pool) for name, pool in pools.items()}
+    def __init__(
+        self, pools: Mapping[str, asyncpg.Pool], dsns: Mapping[str, str], statements: int = STATEMENTS
+    ) -> None:
+        self._shards = {name: Shard(name, pool, dsns[name], statements) for name, pool in pools.items()}
 
     def __getitem__(self, name: str) -> Shard:
         return self._shards[name]
@@ -83,12 +93,16 @@ class Shards(Mapping[str, Shard]):
         return (found[0], UUID(int=found[1])) if found and found[1] < 2**128 else None
 
     async def close(self) -> None:
-        """Every pool."""
+        """Every connection."""
         for shard in self.values():
+            for connection in shard.kept:
+                await connection.close()
             await shard.pool.close()
 
 
-async def open_shards(dsns: Mapping[str, str], *, pool_size: int, purpose: str = "calls") -> Shards:
+async def open_shards(
+    dsns: Mapping[str, str], *, pool_size: int, purpose: str = "calls", statements: int = STATEMENTS
+) -> Shards:
     """Connects to each shard and compares its name with the one that its database has written down.
 
     Raises RuntimeError: a database under another's name would sell the wrong seats.
@@ -96,10 +110,14 @@ async def open_shards(dsns: Mapping[str, str], *, pool_size: int, purpose: str =
     pools: dict[str, asyncpg.Pool] = {}
     for name, dsn in dsns.items():
         pools[name] = await open_pool(
-            dsn, name=f"booking-{purpose}-{name}", max_size=pool_size, expect=EXPECTED_SETTINGS
+            dsn,
+            name=f"booking-{purpose}-{name}",
+            max_size=pool_size,
+            statements=statements,
+            expect=EXPECTED_SETTINGS,
         )
         found = await pools[name].fetchval("SELECT name FROM shard")
         if found != name:
-            await Shards(pools).close()
+            await Shards(pools, dsns).close()
             raise RuntimeError(f"the database configured as shard {name} is shard {found}")
-    return Shards(pools)
+    return Shards(pools, dsns, statements)

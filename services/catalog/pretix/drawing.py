@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 from services.catalog.rows import Drawing, SeatRow
@@ -11,6 +12,7 @@ PALETTE = ("#3F51B5", "#009688", "#E65100", "#AD1457", "#5D4037", "#558B2F", "#6
 HEX_COLOR = re.compile(r"#(?:[0-9a-fA-F]{3}){1,2}")
 STAGE = re.compile(r"\b(stage|bühne|scene|scène|podium|screen|court|pitch|field|ring)\b", re.IGNORECASE)
 ACCESSIBLE = re.compile(r"wheelchair|accessible", re.IGNORECASE)
+COMPANION = re.compile(r"companion|carer", re.IGNORECASE)
 
 Point = tuple[float, float]
 
@@ -18,6 +20,7 @@ Point = tuple[float, float]
 def draw(document: dict[str, Any]) -> Drawing:
     """The format has no mark for accessible seats: those whose category says "wheelchair" or "accessible" are.
 
+    A seat is a companion's, and then not accessible, if its category or its number says "companion" or "carer".
     Categories without a seat are left out, and so are sections without one.
     """
     zones = [(_section(zone, index), zone) for index, zone in enumerate(document["zones"], 1)]
@@ -50,6 +53,7 @@ def _row(section: str, zone: dict[str, Any], row: dict[str, Any], categories: di
     placed = [(_add(origin, _point(seat["position"])), seat) for seat in row["seats"]]
     order = in_order_of_standing([point for point, _ in placed])
     placed = [placed[index] for index in order]
+    companion = [bool(COMPANION.search(f"{seat['category']} {seat['seat_number']}")) for _, seat in placed]
     return SeatRow(
         section=section,
         row_name=row["row_number"] or row.get("row_label") or "-",
@@ -58,7 +62,11 @@ def _row(section: str, zone: dict[str, Any], row: dict[str, Any], categories: di
         xs=[round(x) for (x, _), _ in placed],
         ys=[round(y) for (_, y), _ in placed],
         categories=[categories[seat["category"]] for _, seat in placed],
-        accessible=[bool(ACCESSIBLE.search(seat["category"])) for _, seat in placed],
+        accessible=[
+            bool(ACCESSIBLE.search(seat["category"])) and not beside
+            for (_, seat), beside in zip(placed, companion, strict=True)
+        ],
+        companion=companion,
     )
 
 
@@ -120,16 +128,7 @@ def _color(category: dict[str, Any], index: int) -> str:
 
 
 def _moved(row: SeatRow, x: int, y: int) -> SeatRow:
-    return SeatRow(
-        row.section,
-        row.row_name,
-        row.first_seat_id,
-        row.numbers,
-        [value + x for value in row.xs],
-        [value + y for value in row.ys],
-        row.categories,
-        row.accessible,
-    )
+    return replace(row, xs=[value + x for value in row.xs], ys=[value + y for value in row.ys])
 
 
 def _point(position: dict[str, Any] | None) -> Point:

@@ -1,7 +1,7 @@
 """Events and their prices."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import asyncpg
 
 from chassis.postgres import acquire, finish, with_retries
 from chassis.queries import load_queries
-from services.catalog.rows import Event, EventFilter, LinePolicy, NewEvent, Position, Tier, Venue
+from services.catalog.rows import Area, Event, EventFilter, LinePolicy, NewEvent, Position, SaleRules, Tier, Venue
 
 QUERIES = load_queries(Path(__file__).with_name("events.sql"))
 
@@ -18,9 +18,11 @@ BEFORE_ALL = (datetime(1, 1, 2, tzinfo=UTC), 0)  # the first day that is one in 
 
 PLAIN_FIELDS = (
     *("event_id", "shard", "version", "name", "performer", "description", "plan_id", "plan_version", "seat_count"),
-    *("start_time", "sale_start_time", "sale_end_time", "currency_code", "tickets_per_account", "hold_seconds"),
-    *("line", "line_capacity", "published_time"),
+    *("start_time", "sale_start_time", "sale_end_time", "currency_code", "published_time"),
 )
+RULES = tuple(field.name for field in fields(SaleRules))
+TIER_ARRAYS = ("tiers", "tier_names", "prices_minor", "fees_minor", "colors")
+AREA_ARRAYS = ("area_ids", "area_names", "area_capacities", "area_tiers")
 
 
 class EventStore:
@@ -39,10 +41,11 @@ class EventStore:
 
         async def run() -> Event:
             async with acquire(self.pool, "catalog") as connection, connection.transaction():
-                fields = asdict(event)
-                tiers = fields.pop("tiers")
-                if await QUERIES.add_event(connection, **fields) is not None:
-                    await QUERIES.add_tiers(connection, event_id=event.event_id, **_columns(tiers))
+                values = asdict(event)
+                tiers, areas, rules = values.pop("tiers"), values.pop("areas"), values.pop("rules")
+                if await QUERIES.add_event(connection, **values, **rules) is not None:
+                    await QUERIES.add_tiers(connection, event_id=event.event_id, **_tier_columns(tiers))
+                    await QUERIES.add_areas(connection, event_id=event.event_id, **_area_columns(areas))
                 return _event(await QUERIES.get_event_by_request(connection, request_id=event.request_id))
 
         return await finish(with_retries(run))
@@ -90,7 +93,7 @@ class EventStore:
         await finish(with_retries(run))
 
 
-def _columns(tiers: tuple[dict[str, Any], ...]) -> dict[str, list[Any]]:
+def _tier_columns(tiers: tuple[dict[str, Any], ...]) -> dict[str, list[Any]]:
     return {
         "tiers": [tier["tier"] for tier in tiers],
         "names": [tier["name"] for tier in tiers],
@@ -100,12 +103,22 @@ def _columns(tiers: tuple[dict[str, Any], ...]) -> dict[str, list[Any]]:
     }
 
 
+def _area_columns(areas: tuple[dict[str, Any], ...]) -> dict[str, list[Any]]:
+    return {
+        "area_ids": [area["area_id"] for area in areas],
+        "names": [area["name"] for area in areas],
+        "capacities": [area["capacity"] for area in areas],
+        "tiers": [area["tier"] for area in areas],
+    }
+
+
 def _event(record: Mapping[str, Any]) -> Event:
-    names = ("tiers", "tier_names", "prices_minor", "fees_minor", "colors")
     return Event(
         **{name: record[name] for name in PLAIN_FIELDS},
         venue=Venue(
             record["venue_id"], record["venue_name"], record["city"], record["country_code"], record["time_zone"]
         ),
-        tiers=tuple(Tier(*values) for values in zip(*(record[name] for name in names), strict=True)),
+        tiers=tuple(Tier(*values) for values in zip(*(record[name] for name in TIER_ARRAYS), strict=True)),
+        areas=tuple(Area(*values) for values in zip(*(record[name] for name in AREA_ARRAYS), strict=True)),
+        rules=SaleRules(**{name: record[name] for name in RULES}),
     )

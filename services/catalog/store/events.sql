@@ -1,16 +1,18 @@
 -- name: count_events_by_shard()
 SELECT shard, count(*) AS events FROM event GROUP BY shard;
 
--- name: add_event(event_id, shard, request_id, name, performer, description, plan_id, start_time, sale_start_time, sale_end_time, currency_code, tickets_per_account, hold_seconds, line, line_capacity)$
+-- name: add_event(event_id, shard, request_id, name, performer, description, plan_id, start_time, sale_start_time, sale_end_time, currency_code, tickets_per_account, hold_seconds, onsale_hold_seconds, onsale_window_seconds, best_available_only, holds_per_account, no_resale, cancel_seconds, line, line_capacity)$
 -- NULL when the request was heard before: that event stands as it is.
 INSERT INTO event (
   event_id, shard, request_id, name, performer, description, plan_id, start_time, sale_start_time, sale_end_time,
-  currency_code, tickets_per_account, hold_seconds, line, line_capacity, search
+  currency_code, tickets_per_account, hold_seconds, onsale_hold_seconds, onsale_window_seconds, best_available_only,
+  holds_per_account, no_resale, cancel_seconds, line, line_capacity, search
 )
 SELECT
   :event_id::bigint, :shard, :request_id, :name::text, :performer::text, :description, :plan_id::bigint,
   :start_time::timestamptz, :sale_start_time::timestamptz, :sale_end_time::timestamptz, :currency_code,
-  :tickets_per_account::int, :hold_seconds::int, :line::boolean, :line_capacity::int,
+  :tickets_per_account::int, :hold_seconds::int, :onsale_hold_seconds::int, :onsale_window_seconds::int,
+  :best_available_only::boolean, :holds_per_account::int, :no_resale::boolean, :cancel_seconds::int, :line::boolean, :line_capacity::int,
   array_to_tsvector(fold_words(concat_ws(' ', :name::text, :performer::text, v.name, v.city)))
 FROM plan JOIN venue v USING (venue_id) WHERE plan_id = :plan_id::bigint
 ON CONFLICT ON CONSTRAINT event_is_made_once DO NOTHING
@@ -21,6 +23,13 @@ INSERT INTO tier (event_id, tier, name, price_minor, fee_minor, color)
 SELECT :event_id::bigint, tier, name, price_minor, fee_minor, color
 FROM unnest(:tiers::smallint[], :names::text[], :prices_minor::bigint[], :fees_minor::bigint[], :colors::text[])
   AS t (tier, name, price_minor, fee_minor, color);
+
+-- name: add_areas(event_id, area_ids, names, capacities, tiers)!
+-- After the tiers, which they point at.
+INSERT INTO area (event_id, area_id, name, capacity, tier)
+SELECT :event_id::bigint, area_id, name, capacity, tier
+FROM unnest(:area_ids::int[], :names::text[], :capacities::int[], :tiers::smallint[])
+  AS a (area_id, name, capacity, tier);
 
 -- name: get_event(event_id, shard)^
 -- An id that names another shard than the event's is nobody's id.

@@ -13,7 +13,9 @@ from services.catalog.rows import Drawing, Plan, PlanCategories, SeatRow, Venue,
 
 QUERIES = load_queries(Path(__file__).with_name("venues.sql"))
 
-SEAT_ROW_COLUMNS = ("section", "row_name", "first_seat_id", "numbers", "xs", "ys", "categories", "accessible")
+SEAT_ROW_COLUMNS = (
+    *("section", "row_name", "first_seat_id", "numbers", "xs", "ys", "categories", "accessible", "companion"),
+)
 
 
 class VenueStore:
@@ -107,7 +109,7 @@ async def _add_plan(connection: asyncpg.Connection, venue_id: int, drawing: Draw
     )
     records = []
     for ordinal, row in enumerate(drawing.rows, 1):
-        lists = (row.numbers, row.xs, row.ys, row.categories, row.accessible)
+        lists = (row.numbers, row.xs, row.ys, row.categories, row.accessible, row.companion)
         records.append((plan["plan_id"], ordinal, row.section, row.row_name, first_seat_id, *lists))
         first_seat_id += len(row.numbers)
     await connection.copy_records_to_table(

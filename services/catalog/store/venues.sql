@@ -48,5 +48,5 @@ SELECT
 FROM plan WHERE plan_id = :plan_id;
 
 -- name: list_plan_rows(plan_id)
-SELECT section, row_name, first_seat_id, numbers, xs, ys, categories, accessible
+SELECT section, row_name, first_seat_id, numbers, xs, ys, categories, accessible, companion
 FROM plan_row WHERE plan_id = :plan_id ORDER BY ordinal;

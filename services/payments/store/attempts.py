@@ -20,6 +20,9 @@ LONGEST_REST_SECONDS = 60.0  # ten looks within the bound on ambiguity
 
 TIMED_OUT = "PAYMENT_TIMED_OUT"  # the reason to end an attempt that stayed undecided for too long
 
+# What became of an abandoned attempt, in the order in which it is tried.
+UNHEARD, UNSENT, CLOSING, KNOWN = "UNHEARD", "UNSENT", "CLOSING", "KNOWN"
+
 EXPECTED_SETTINGS = {
     "default_transaction_isolation": "read committed",
     "statement_timeout": "5s",
@@ -44,6 +47,13 @@ class Attempts:
         """The order's attempt: this one, or the one that was there. Durable when this returns."""
         return await finish(self._insert(charge))
 
+    async def abandon(self, order_id: str) -> tuple[str, Attempt]:
+        """Ends an attempt that was never sent, has one that was ended at the processor, and leaves a settled one alone.
+
+        UNHEARD, UNSENT, CLOSING or KNOWN, and the attempt then. Durable when this returns.
+        """
+        return await finish(self._abandon(order_id))
+
     async def get(self, order_id: str) -> Attempt | None:
         async with acquire(self.pool, "payments") as connection:
             row = await queries.get_attempt(connection, order_id=order_id)
@@ -62,12 +72,17 @@ class Attempts:
             )
             return [attempt_of(row) async for row in rows]
 
-    async def record_send(self, attempt: Attempt) -> None:
-        """Raises ClaimLost: then nothing may be sent."""
+    async def record_send(self, attempt: Attempt) -> Attempt:
+        """The attempt, with the reason to end it that somebody may have given meanwhile.
+
+        Raises ClaimLost: then nothing may be sent.
+        """
         claim = {"order_id": attempt.order_id, "claim_number": attempt.claim_number}
         async with acquire(self.pool, "payments") as connection:
-            status = await queries.record_send(connection, **claim, claim_seconds=self.claim_seconds)
-        require_claim(status)
+            row = await queries.record_send(connection, **claim, claim_seconds=self.claim_seconds)
+        if row is None:
+            raise ClaimLost
+        return replace(attempt, closing_reason=row["closing_reason"])
 
     async def record_reference(self, attempt: Attempt, reference: str) -> Attempt:
         """The attempt with its reference. Raises ClaimLost."""
@@ -101,6 +116,24 @@ class Attempts:
                 await queries.mark_replay(connection)
             return attempt_of(await queries.get_attempt(connection, order_id=charge.order_id))
 
+    async def _abandon(self, order_id: str) -> tuple[str, Attempt]:
+        """Each step finds what the one before it left: an attempt's state only goes forward."""
+        order = {"order_id": order_id}
+        async with acquire(self.pool, "payments") as connection, connection.transaction():
+            if affected(await queries.abandon_unheard(connection, **order)):
+                word = UNHEARD
+            elif affected(await queries.abandon_unsent(connection, **order)):
+                word = UNSENT
+            elif affected(await queries.close_abandoned(connection, **order)):
+                word = CLOSING
+            else:
+                word = KNOWN
+                await queries.mark_replay(connection)
+            attempt = attempt_of(await queries.get_attempt(connection, **order))
+            if word in (UNHEARD, UNSENT):
+                await put_outcome(connection, attempt, Verdict(attempt.state, failure_reason=attempt.failure_reason))
+            return word, attempt
+
     async def _record_verdict(self, attempt: Attempt, verdict: Verdict) -> bool:
         async with acquire(self.pool, "payments") as connection, connection.transaction():
             with named_constraints():
@@ -123,6 +156,7 @@ class Attempts:
             connection,
             **claim,
             closing_reason=verdict.closing_reason,
+            known_reason=attempt.closing_reason,
             first_rest=FIRST_REST_SECONDS,
             longest_rest=LONGEST_REST_SECONDS,
         )

@@ -46,7 +46,16 @@ def inventory(event_id: str = EVENT, *, seats: int = 20, version: int = 1, **cha
             )
         ],
         seats=[
-            pb.InventorySeat(seat_id=number, section="A", row=str(1 + number // 10), number=str(number), tier=1)
+            pb.InventorySeat(
+                seat_id=number,
+                section="A",
+                row=str(1 + number // 10),
+                number=str(number),
+                tier=1,
+                row_index=number // 10,
+                x=20 * (number % 10),
+                y=30 * (number // 10),
+            )
             for number in range(1, seats + 1)
         ],
     )
@@ -112,6 +121,26 @@ class Booth:
         answer: pb.HoldSeatsResponse = await self.public.HoldSeats(request, metadata=metadata)
         return answer
 
+    async def units(self, account: str, quantity: int, *, area: int = 1, key: str = "") -> pb.HoldSeatsResponse:
+        """A hold of units of an area; its key is made of account and quantity unless given."""
+        units = pb.GeneralAdmission(area_id=area, quantity=quantity)
+        request = pb.HoldSeatsRequest(event_id=EVENT, general_admission=units)
+        answer: pb.HoldSeatsResponse = await self.public.HoldSeats(
+            request, metadata=caller(account, key=key or f"{account}-units-{quantity}")
+        )
+        return answer
+
+    async def best(
+        self, account: str, quantity: int, *, key: str = "", event: str = EVENT, **ask: Any
+    ) -> pb.HoldSeatsResponse:
+        """A hold of the best available; its key is made of account and quantity unless given."""
+        metadata = caller(account, event=event, key=key or f"{account}-best-{quantity}")
+        wanted = pb.BestAvailable(quantity=quantity, **ask)
+        answer: pb.HoldSeatsResponse = await self.public.HoldSeats(
+            pb.HoldSeatsRequest(event_id=event, best_available=wanted), metadata=metadata
+        )
+        return answer
+
     async def order(self, account: str, hold_id: str, *, key: str = "", token: str = "pm_card_visa") -> str:
         """An order's id."""
         request = pb.CreateOrderRequest(hold_id=hold_id, payment_token=token)
@@ -125,6 +154,18 @@ class Booth:
         request = pb.RecordPaymentOutcomeRequest(order_id=order_id, outcome=outcome, failure_reason=reason)
         answer: pb.RecordPaymentOutcomeResponse = await self.internal.RecordPaymentOutcome(request)
         return answer.state
+
+    async def cancel(self, account: str, order_id: str) -> pb.Order:
+        """The order as it ended."""
+        request = pb.CancelOrderRequest(order_id=order_id)
+        answer: pb.CancelOrderResponse = await self.public.CancelOrder(request, metadata=caller(account))
+        return answer.order
+
+    async def release(self, account: str, hold_id: str) -> pb.Hold:
+        """The hold as it ended."""
+        request = pb.ReleaseHoldRequest(hold_id=hold_id)
+        answer: pb.ReleaseHoldResponse = await self.public.ReleaseHold(request, metadata=caller(account))
+        return answer.hold
 
     async def get_hold(self, account: str, hold_id: str) -> pb.Hold:
         """As its owner sees it."""
@@ -141,7 +182,15 @@ class Booth:
     async def seats(self, event: str = EVENT) -> dict[str, int]:
         """Seats by state, those that there are."""
         counts = await self.admin.CountSeats(pb.CountSeatsRequest(event_id=event))
-        return {name.name: value for name, value in counts.ListFields()}
+        return {name.name: value for name, value in counts.ListFields() if name.name != "areas"}
+
+    async def areas(self) -> dict[int, dict[str, int]]:
+        """Units by area and state, those that there are."""
+        counts = await self.admin.CountSeats(pb.CountSeatsRequest(event_id=EVENT))
+        return {
+            area.area_id: {name.name: value for name, value in area.ListFields() if name.name != "area_id"}
+            for area in counts.areas
+        }
 
     async def execute(self, sql: str, *arguments: Any) -> Any:
         """What no caller may do: move time, look behind the curtain."""

@@ -23,15 +23,79 @@ async def test_put_inventory_takes_a_version_once(booth: Booth) -> None:
     request.sale_end_time.CopyFrom((await _sale(booth))[1])
     await booth.hold("ann", 1)
     assert (await booth.internal.PutInventory(request)).seat_count == 20
-    shuffled = pb.PutInventoryRequest()
-    shuffled.CopyFrom(request)
-    del shuffled.seats[:]
-    shuffled.seats.extend(reversed(request.seats))
-    assert (await booth.internal.PutInventory(shuffled)).seat_count == 20
-    request.tiers[0].price.amount_minor += 1
+    assert await booth.seats() == {"available": 19, "held": 1}
+
+
+CHANGES: list[Callable[[pb.PutInventoryRequest], Any]] = [
+    lambda r: r.tiers[0].price.MergeFrom(Money(amount_minor=1)),
+    lambda r: r.seats.reverse(),
+    lambda r: r.seats[3].MergeFrom(pb.InventorySeat(row_index=7)),
+    lambda r: r.seats[3].MergeFrom(pb.InventorySeat(x=7)),
+    lambda r: r.seats[3].MergeFrom(pb.InventorySeat(accessible=True)),
+    lambda r: r.seats[3].MergeFrom(pb.InventorySeat(companion=True)),
+    lambda r: r.focal_point.MergeFrom(pb.FocalPoint(x=1)),
+    lambda r: r.areas.add(area_id=1, name="Field", capacity=10, tier=1),
+    lambda r: r.MergeFrom(pb.PutInventoryRequest(selection_mode=pb.SELECTION_MODE_BEST_AVAILABLE)),
+    lambda r: r.MergeFrom(pb.PutInventoryRequest(onsale_window_seconds=60)),
+    lambda r: r.MergeFrom(pb.PutInventoryRequest(onsale_hold_seconds=60)),
+    lambda r: r.MergeFrom(pb.PutInventoryRequest(holds_per_account=6)),
+    lambda r: r.MergeFrom(pb.PutInventoryRequest(resale=True)),
+    lambda r: r.MergeFrom(pb.PutInventoryRequest(cancel_end_time=r.sale_start_time)),
+]
+
+
+@pytest.mark.parametrize("number", range(len(CHANGES)))
+async def test_put_inventory_refuses_a_known_version_with_other_content(booth: Booth, number: int) -> None:
+    request = inventory(format_id("evt", "s1", 8))
+    request.tiers.add(tier=2, name="Box", price=Money(currency_code="EUR", amount_minor=9), fee=Money())
+    await booth.internal.PutInventory(request)
+    request.tiers.reverse()  # the order of tiers is no content
+    assert (await booth.internal.PutInventory(request)).seat_count == 20
+    request.tiers.reverse()
+    CHANGES[number](request)
     code, reason, _ = await refused(booth.internal.PutInventory(request))
     assert (code, reason) == (Code.FAILED_PRECONDITION, "INVENTORY_CONFLICT")
-    assert await booth.seats() == {"available": 19, "held": 1}
+    request.version = 2
+    assert (await booth.internal.PutInventory(request)).seat_count == 20
+
+
+async def test_put_inventory_keeps_rules_and_places(booth: Booth) -> None:
+    request = inventory(
+        version=2,
+        onsale_window_seconds=60,
+        onsale_hold_seconds=120,
+        holds_per_account=6,
+        resale=True,
+        focal_point=pb.FocalPoint(x=-5, y=0),
+        selection_mode=pb.SELECTION_MODE_BEST_AVAILABLE,
+    )
+    request.seats[1].section = "B"
+    request.seats[2].MergeFrom(pb.InventorySeat(accessible=True, companion=False))
+    request.seats[3].companion = True
+    await booth.internal.PutInventory(request)
+    (event,) = await booth.execute(
+        "SELECT onsale_end_time - sale_start_time AS onsale, extract(epoch FROM onsale_hold_duration)::int AS seconds,"
+        " holds_per_account, resale, cancel_end_time, focal_x, focal_y, selection_mode FROM event"
+    )
+    assert event["onsale"].total_seconds() == 60
+    assert tuple(event)[1:] == (120, 6, True, None, -5, 0, "BEST_AVAILABLE")
+    rows = await booth.execute(
+        "SELECT section_index, row_index, place, x, y, accessible, companion FROM seat_place"
+        " WHERE event_id = 7 AND seat_id IN (1, 2, 3, 4, 12) ORDER BY seat_id"
+    )
+    assert [tuple(row) for row in rows] == [
+        (0, 0, 0, 20, 0, False, False),
+        (1, 0, 0, 40, 0, False, False),
+        (0, 0, 1, 60, 0, True, False),
+        (0, 0, 2, 80, 0, False, True),
+        (0, 1, 2, 40, 30, False, False),
+    ]
+
+
+async def test_put_inventory_may_be_of_areas_alone(booth: Booth) -> None:
+    request = inventory(format_id("evt", "s1", 8), seats=0)
+    request.areas.add(area_id=1, name="Field", capacity=100, tier=1)
+    assert (await booth.internal.PutInventory(request)).seat_count == 0
 
 
 async def test_put_inventory_of_a_later_version_adds_and_reprices(booth: Booth) -> None:
@@ -62,6 +126,14 @@ FAULTS: list[Callable[[pb.PutInventoryRequest], Any]] = [
     lambda r: r.tiers[0].price.MergeFrom(Money(currency_code="EURO")),
     lambda r: r.tiers[0].fee.MergeFrom(Money(currency_code="USD")),
     lambda r: r.tiers.append(r.tiers[0]),
+    lambda r: r.seats[3].MergeFrom(pb.InventorySeat(row_index=-1)),
+    lambda r: r.MergeFrom(pb.PutInventoryRequest(onsale_window_seconds=-1)),
+    lambda r: r.MergeFrom(pb.PutInventoryRequest(onsale_hold_seconds=-1)),
+    lambda r: r.MergeFrom(pb.PutInventoryRequest(holds_per_account=-1)),
+    lambda r: r.areas.add(area_id=1, capacity=0, tier=1),
+    lambda r: r.areas.add(area_id=1, capacity=1, tier=2),
+    lambda r: r.areas.add(area_id=0, capacity=1, tier=1),
+    lambda r: r.areas.extend([pb.InventoryArea(area_id=1, capacity=1, tier=1)] * 2),
 ]
 
 

@@ -223,7 +223,10 @@ async def test_a_charge_that_cannot_be_delivered_waits(booth: Booth) -> None:
     booth.charges.error = SinkUnavailable("away")
     assert await booth.workers.relays["s1"].run_once() == 0
     booth.charges.error = None
-    assert await booth.workers.relays["s1"].run_once() == 1
+    for _ in range(100):  # it rests a little first
+        if await booth.workers.relays["s1"].run_once():
+            break
+        await asyncio.sleep(0.05)
     assert await booth.workers.relays["s1"].run_once() == 0
     assert len(booth.charges.asked) == 1
 

@@ -264,6 +264,7 @@ async def test_compensation_that_comes_late_frees_nothing(booth: Booth, guarded:
         await take_out(
             booth, "record_payment_outcome", "o.state = 'PENDING_PAYMENT' AND p_outcome = 'FAILED'", instead="true"
         )
+        await take_out(booth, "fail_order", "AND state = 'PENDING_PAYMENT'")
         fence = "AND s.order_id IS NOT DISTINCT FROM CASE WHEN p_from <> 'AVAILABLE' THEN p_order END"
         await take_out(booth, "move_order_seats", fence)
     assert await booth.outcome(failed, pb.PAYMENT_OUTCOME_FAILED, "CARD_DECLINED") == pb.ORDER_STATE_FAILED

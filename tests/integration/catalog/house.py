@@ -77,6 +77,15 @@ def price(category: str, amount: int, fee: int = 0, currency: str = "EUR") -> pb
     )
 
 
+def area(name: str, capacity: int, amount: int, fee: int = 0, currency: str = "EUR") -> pb2.NewArea:
+    return pb2.NewArea(
+        name=name,
+        capacity=capacity,
+        price=money_pb2.Money(currency_code=currency, amount_minor=amount),
+        fee=money_pb2.Money(currency_code=currency, amount_minor=fee),
+    )
+
+
 def small_plan(name: str = "Small", boxes: int = 2) -> bytes:
     """Four seats in the stalls and some in a box."""
     return json.dumps(

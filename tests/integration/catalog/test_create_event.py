@@ -9,7 +9,7 @@ import grpc
 from rowlock.catalog.v1 import catalog_pb2 as pb2
 
 from chassis.ids import parse_id
-from tests.integration.catalog.house import SOON, Catalog, price, refusal, small_plan, timestamp
+from tests.integration.catalog.house import SOON, Catalog, area, price, refusal, small_plan, timestamp
 
 
 async def test_create_event_returns_it_with_venue_and_prices(catalog: Catalog) -> None:
@@ -25,6 +25,56 @@ async def test_create_event_returns_it_with_venue_and_prices(catalog: Catalog) -
         (1, "Stalls", 2500, 0),
     ]
     assert [tier.color for tier in event.tiers] == ["#996633", "#336699"]
+
+
+async def test_create_event_says_every_rule_that_it_was_not_told(catalog: Catalog) -> None:
+    venue = await catalog.import_venue()
+    plain = await catalog.create_event(venue.venue_id)
+    assert plain.rules == pb2.SaleRules(
+        tickets_per_account=8,
+        hold_seconds=600,
+        onsale_hold_seconds=120,
+        holds_per_account=20,
+        line_capacity=200,
+    )
+    told = pb2.SaleRules(
+        tickets_per_account=4,
+        hold_seconds=300,
+        onsale_hold_seconds=60,
+        onsale_window_seconds=1_800,
+        best_available_only=True,
+        holds_per_account=5,
+        no_resale=True,
+        cancel_seconds=86_400,
+        line=True,
+        line_capacity=50,
+    )
+    assert (await catalog.create_event(venue.venue_id, rules=told)).rules == told
+
+
+async def test_create_event_gives_areas_ids_and_prices_of_their_own(catalog: Catalog) -> None:
+    venue = await catalog.import_venue()
+    areas = [area(" Standing ", 400, 3000, 150), area("Terrace", 50, 1000)]
+    event = await catalog.publish(venue.venue_id, areas=areas)
+    assert [(each.area_id, each.name, each.capacity, each.tier) for each in event.areas] == [
+        (1, "Standing", 400, 3),
+        (2, "Terrace", 50, 4),
+    ]
+    assert [(tier.tier, tier.name, tier.price.amount_minor, tier.fee.amount_minor) for tier in event.tiers] == [
+        (2, "Box", 9000, 500),
+        (3, "Standing", 3000, 150),
+        (1, "Stalls", 2500, 0),
+        (4, "Terrace", 1000, 0),
+    ]
+    assert event.seat_count == 6
+    listed = (await catalog.browse.ListEvents(pb2.ListEventsRequest())).events
+    assert list(listed) == [event]
+
+
+async def test_create_event_takes_as_many_areas_as_the_contract_says(catalog: Catalog) -> None:
+    venue = await catalog.import_venue()
+    areas = [area(f"Pen {number}", 1, 100) for number in range(1_000)]
+    assert len((await catalog.create_event(venue.venue_id, areas=areas)).areas) == 1_000
 
 
 async def test_create_event_twice_with_a_request_id_is_one_event(catalog: Catalog) -> None:
@@ -71,6 +121,20 @@ NOT_SELLABLE: list[tuple[dict[str, Any], str]] = [
     ({"prices": [price("Box", 1), price("Stalls", 1), price("Box", 1)]}, "INVALID_ARGUMENT"),
     ({"rules": pb2.SaleRules(tickets_per_account=-1)}, "INVALID_ARGUMENT"),
     ({"rules": pb2.SaleRules(hold_seconds=86_400)}, "INVALID_ARGUMENT"),
+    ({"rules": pb2.SaleRules(onsale_hold_seconds=-1)}, "INVALID_ARGUMENT"),
+    ({"rules": pb2.SaleRules(onsale_window_seconds=700_000)}, "INVALID_ARGUMENT"),
+    ({"rules": pb2.SaleRules(onsale_window_seconds=-1)}, "INVALID_ARGUMENT"),
+    ({"rules": pb2.SaleRules(holds_per_account=-1)}, "INVALID_ARGUMENT"),
+    ({"rules": pb2.SaleRules(cancel_seconds=-1)}, "INVALID_ARGUMENT"),
+    ({"rules": pb2.SaleRules(cancel_seconds=20 * 86_400)}, "INVALID_ARGUMENT"),
+    ({"areas": [area("", 10, 1)]}, "INVALID_ARGUMENT"),
+    ({"areas": [area("x" * 61, 10, 1)]}, "INVALID_ARGUMENT"),
+    ({"areas": [area("Floor", 10, 1), area(" Floor", 10, 1)]}, "INVALID_ARGUMENT"),
+    ({"areas": [area("Floor", 0, 1)]}, "INVALID_ARGUMENT"),
+    ({"areas": [area("Floor", 1_000_001, 1)]}, "INVALID_ARGUMENT"),
+    ({"areas": [area("Floor", 10, -1)]}, "INVALID_ARGUMENT"),
+    ({"areas": [area("Floor", 10, 1, currency="USD")]}, "INVALID_ARGUMENT"),
+    ({"areas": [area(f"Pen {number}", 10, 1) for number in range(1_001)]}, "INVALID_ARGUMENT"),
 ]
 
 

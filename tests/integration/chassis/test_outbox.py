@@ -1,46 +1,15 @@
+"""What a relay does with messages while all goes well, and while its sink does not."""
+
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import re
+from pathlib import Path
 
 import asyncpg
 import pytest
 
 from chassis import outbox
-from chassis.outbox import Message, Relay, SinkUnavailable
-
-
-@pytest.fixture
-async def pool(database: Callable[..., Awaitable[str]]) -> AsyncIterator[asyncpg.Pool]:
-    made = await asyncpg.create_pool(await database("payments"), min_size=1, max_size=8)
-    yield made
-    await made.close()
-
-
-async def put(pool: asyncpg.Pool, aggregate: str, kind: str = "charge") -> None:
-    async with pool.acquire() as connection, connection.transaction():
-        await outbox.put(connection, sink="tried", aggregate_id=aggregate, kind=kind, payload={"order": aggregate})
-
-
-class Sink:
-    """Remembers what it was given; raises `fault` instead while it is set."""
-
-    def __init__(self) -> None:
-        self.got: list[tuple[str, str]] = []
-        self.fault: Exception | None = None
-        self.faults = 0
-
-    async def __call__(self, message: Message) -> None:
-        if self.fault:
-            self.faults += 1
-            raise self.fault
-        self.got.append((message.aggregate_id, message.kind))
-
-
-async def drain(relay: Relay) -> int:
-    """Runs until there is nothing to claim; rounds that worked."""
-    rounds = 0
-    while await relay.run_once():
-        rounds += 1
-    return rounds
+from chassis.outbox import Message, Relay, SinkUnavailable, relay, statements
+from tests.integration.chassis.outboxes import SINK, Sink, Slow, drain, end_rests, put
 
 
 async def test_messages_of_one_aggregate_go_in_order_and_once(pool: asyncpg.Pool) -> None:
@@ -48,8 +17,8 @@ async def test_messages_of_one_aggregate_go_in_order_and_once(pool: asyncpg.Pool
         await put(pool, "a", kind)
         await put(pool, "b", kind)
     sink = Sink()
-    await drain(Relay(pool, "tried", sink))
-    assert [kind for who, kind in sink.got if who == "a"] == ["first", "second", "third"]
+    await drain(Relay(pool, SINK, sink))
+    assert sink.of("a") == sink.of("b") == ["first", "second", "third"]
     assert len(sink.got) == 6
 
 
@@ -57,54 +26,182 @@ async def test_several_relays_deliver_each_message_once(pool: asyncpg.Pool) -> N
     for number in range(200):
         await put(pool, f"order {number}")
     sink = Sink()
-    await asyncio.gather(*(drain(Relay(pool, "tried", sink)) for _ in range(4)))
+    await asyncio.gather(*(drain(Relay(pool, SINK, sink)) for _ in range(4)))
     assert sorted(sink.got) == sorted((f"order {n}", "charge") for n in range(200))
 
 
-async def test_a_sink_that_is_away_spends_no_tries(pool: asyncpg.Pool) -> None:
-    await put(pool, "a")
+async def test_a_claim_is_no_larger_than_the_relays_concurrency(pool: asyncpg.Pool) -> None:
+    for number in range(9):
+        await put(pool, f"order {number}")
+    slow = Slow()
+    narrow = Relay(pool, SINK, slow, concurrency=4)
+    for _ in range(3):
+        assert await narrow.run_once() == 4
+    assert await pool.fetchval("SELECT count(*) FROM outbox WHERE claim_number > 0") == len(narrow.under_way) == 4
+    slow.go.set()
+    await drain(narrow)
+    assert len(slow.got) == 9
+
+
+async def test_one_slow_delivery_holds_up_nobody_else(pool: asyncpg.Pool) -> None:
+    slow, sink = Slow(), Sink()
+    both = Relay(pool, SINK, lambda message: (slow if message.aggregate_id == "slow" else sink)(message))
+    await put(pool, "slow")
+    await put(pool, "quick")
+    assert await both.run_once() == 1
+    await put(pool, "quicker")
+    assert await both.run_once() == 1
+    assert [who for who, _ in sink.got] == ["quick", "quicker"]
+    slow.go.set()
+    assert await both.run_once() == 1
+    assert await pool.fetchval("SELECT count(*) FROM outbox WHERE published_time IS NULL") == 0
+
+
+async def test_a_sink_that_is_away_is_left_alone_longer_each_time(pool: asyncpg.Pool) -> None:
+    for number in range(100):
+        await put(pool, f"order {number}")
     sink = Sink()
-    sink.fault = SinkUnavailable()
-    for _ in range(outbox.MOST_REFUSALS + 2):
-        assert await Relay(pool, "tried", sink).run_once() == 0
-    assert sink.faults == outbox.MOST_REFUSALS + 2
-    sink.fault = None
-    assert await Relay(pool, "tried", sink).run_once() == 1
-    assert sink.got == [("a", "charge")]
+    sink.fault = lambda _: SinkUnavailable()
+    paused = Relay(pool, SINK, sink)
+    pauses = []
+    for calls in (relay.CONCURRENCY, relay.PROBES, relay.PROBES, relay.PROBES):
+        before = sink.faults
+        for _ in range(20):  # a worker that is woken again and again
+            assert await paused.run_once() == 0
+        assert sink.faults - before == calls
+        pauses.append(paused.pause.ends - asyncio.get_running_loop().time())
+        await end_rests(pool, paused)
+    assert pauses[3] > pauses[1] > 0
+    assert await pool.fetchval("SELECT max(refusals) FROM outbox") == 0
+
+
+async def test_after_an_hour_without_the_sink_everything_goes_out(pool: asyncpg.Pool) -> None:
+    for number in range(150):
+        await put(pool, f"order {number}", "first")
+        await put(pool, f"order {number}", "second")
+    sink = Sink()
+    sink.fault = lambda _: SinkUnavailable()
+    patient = Relay(pool, SINK, sink)
+    for _ in range(130):  # as many pauses of 30 s as an hour has, and the short ones before
+        await patient.run_once()
+        await end_rests(pool, patient)
+    assert sink.faults > 130
+    row = await pool.fetchrow("SELECT max(refusals) AS refusals, count(parked_time) AS parked FROM outbox")
+    assert (row["refusals"], row["parked"]) == (0, 0)
+    sink.fault = lambda _: None
+    await drain(patient)
+    assert len(sink.got) == 300
+    assert all(sink.of(f"order {number}") == ["first", "second"] for number in range(150))
+
+
+async def test_one_message_without_an_answer_does_not_pause_its_sink(pool: asyncpg.Pool) -> None:
+    sink = Sink()
+    sink.fault = lambda message: SinkUnavailable() if message.aggregate_id == "a" else None
+    mixed = Relay(pool, SINK, sink)
+    for kind in ("first", "second"):
+        await put(pool, "a", kind)
+        await put(pool, "b", kind)
+    assert await drain(mixed) == 2
+    assert (sink.of("a"), sink.of("b"), sink.faults) == ([], ["first", "second"], 1)
+    sink.fault = lambda _: None
+    await end_rests(pool)
+    await drain(mixed)
+    assert sink.of("a") == ["first", "second"]
 
 
 async def test_a_message_refused_too_often_is_parked_and_the_others_go_on(pool: asyncpg.Pool) -> None:
     await put(pool, "poison")
     await put(pool, "poison", "later")
     sink = Sink()
-    sink.fault = ValueError("no such order")
-    for _ in range(outbox.MOST_REFUSALS):
-        await Relay(pool, "tried", sink).run_once()
-        await pool.execute("UPDATE outbox SET claimed_until = NULL")  # its rest is over
-    assert sink.faults == outbox.MOST_REFUSALS
-    sink.fault = None
-    await put(pool, "good")
-    await drain(Relay(pool, "tried", sink))
-    assert sink.got == [("good", "charge")]
-    row = await pool.fetchrow(
-        "SELECT parked_time, last_refusal FROM outbox WHERE kind = 'charge' AND parked_time > 'epoch'"
-    )
-    assert row["last_refusal"] == "ValueError: no such order"
+    sink.fault = lambda message: ValueError("no such order") if message.aggregate_id == "poison" else None
+    strict = Relay(pool, SINK, sink)
+    for _ in range(relay.MOST_REFUSALS):
+        await put(pool, "good")
+        await drain(strict)
+        await end_rests(pool)
+    assert sink.faults == relay.MOST_REFUSALS
+    await drain(strict)
+    assert sink.got == [("good", "charge")] * relay.MOST_REFUSALS
+    row = await pool.fetchrow("SELECT kind, last_refusal FROM outbox WHERE parked_time > 'epoch'")
+    assert tuple(row) == ("charge", "ValueError: no such order")
 
 
-async def test_a_claim_of_a_dead_relay_ends_by_the_databases_clock(pool: asyncpg.Pool) -> None:
-    await put(pool, "a")
-    dead, sink = Relay(pool, "tried", Sink()), Sink()
-    assert len(await dead._claim()) == 1
-    assert await Relay(pool, "tried", sink).run_once() == 0
-    await pool.execute("UPDATE outbox SET claimed_until = clock_timestamp() - interval '1 ms'")
-    assert await Relay(pool, "tried", sink).run_once() == 1
+async def test_a_refused_message_rests_twice_as_long_each_time(pool: asyncpg.Pool) -> None:
+    await put(pool, "poison")
+    sink = Sink()
+    sink.fault = lambda _: ValueError()
+    rests = []
+    for _ in range(relay.MOST_REFUSALS - 1):
+        await Relay(pool, SINK, sink).run_once()
+        statement = "SELECT extract(epoch FROM claimed_until - clock_timestamp())::float8 FROM outbox"
+        rests.append(await pool.fetchval(statement))
+        await end_rests(pool)
+    for number, rest in enumerate(rests):
+        full = relay.FIRST_REST_SECONDS * 2**number
+        assert full / 2 - 1 < rest <= full
+
+
+async def test_other_sinks_of_an_aggregate_are_not_waited_for(pool: asyncpg.Pool) -> None:
+    await put(pool, "a", sink="away")
+    await put(pool, "a", "confirmed")
+    sink = Sink()
+    assert await Relay(pool, SINK, sink).run_once() == 1
+    assert sink.of("a") == ["confirmed"]
 
 
 async def test_what_rolled_back_is_never_delivered(pool: asyncpg.Pool) -> None:
     async with pool.acquire() as connection:
         transaction = connection.transaction()
         await transaction.start()
-        await outbox.put(connection, sink="tried", aggregate_id="a", kind="charge", payload={})
+        await outbox.put(connection, sink=SINK, aggregate_id="a", kind="charge", payload={})
         await transaction.rollback()
-    assert await Relay(pool, "tried", Sink()).run_once() == 0
+    assert await Relay(pool, SINK, Sink()).run_once() == 0
+
+
+async def test_the_claim_is_committed_before_anything_happens_outside(pool: asyncpg.Pool) -> None:
+    await put(pool, "a")
+    seen: list[int] = []
+
+    async def look(_: Message) -> None:
+        seen.append(await pool.fetchval("SELECT claim_number FROM outbox WHERE claimed_until > clock_timestamp()"))
+
+    await Relay(pool, SINK, look).run_once()
+    assert seen == [1]
+
+
+async def test_a_refusal_never_quotes_the_payloads_secrets(pool: asyncpg.Pool) -> None:
+    await put(pool, "a", payment_token="pm_secret_1")
+    sink = Sink()
+    sink.fault = lambda message: ValueError(f"bad token {message.payload['payment_token']} of {message}")
+    await Relay(pool, SINK, sink).run_once()
+    refusal = await pool.fetchval("SELECT last_refusal FROM outbox")
+    assert "bad token [redacted]" in refusal
+    assert "pm_secret_1" not in refusal
+
+
+@pytest.mark.parametrize("waiting", [100, 20_000])
+async def test_claim_reads_no_more_than_it_takes(pool: asyncpg.Pool, waiting: int) -> None:
+    await pool.execute(
+        "INSERT INTO outbox (sink, aggregate_id, kind, payload, published_time)"
+        " SELECT 'tried', n::text, 'charge', '{}', CASE WHEN n > $1 THEN clock_timestamp() END"
+        " FROM generate_series(1, 30000) n",
+        waiting,
+    )
+    await pool.execute("ANALYZE outbox")
+    async with pool.acquire() as connection, connection.transaction():
+        await connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")  # as after its fifth run
+        prepared = await connection.prepare(statement_of("claim", sink="text", most="int", seconds="float8"))
+        plan = str(await prepared.explain("tried", 64, 30.0))
+    assert waiting > 100 or "'outbox_unpublished'" in plan
+    assert "'outbox_unpublished_aggregate'" in plan
+    for node in ("Seq Scan", "Hash", "Sort"):  # a claim reads what it takes, not what waits
+        assert f"'{node}" not in plan
+
+
+def statement_of(name: str, **types: str) -> str:
+    """A statement with its parameters in this order."""
+    text = re.sub(r"^--(?! name:).*\n", "", (Path(statements.__file__).parent / "outbox.sql").read_text(), flags=re.M)
+    sql = text.partition(f"-- name: {name}(")[2].partition("\n")[2].partition(";")[0]
+    for number, (parameter, type_) in enumerate(types.items(), 1):
+        sql = sql.replace(f":{parameter}", f"CAST(${number} AS {type_})")
+    return sql

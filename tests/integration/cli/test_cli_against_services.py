@@ -72,6 +72,9 @@ async def test_sample_catalog_is_for_sale(database: Callable[..., Awaitable[str]
         for event in events:
             counts = await seats.CountSeats(booking_pb2.CountSeatsRequest(event_id=event["eventId"]))
             assert counts.available == event["seatCount"]
+            assert {area.area_id: area.available for area in counts.areas} == {
+                area["areaId"]: area["capacity"] for area in event["areas"]
+            }
             line = await lines.GetLine(waitingroom_pb2.GetLineRequest(event_id=event["eventId"]))
             assert (line.state != waitingroom_pb2.LINE_STATE_OPEN) == event["line"]
         again = await run_command("event", "publish", events[0]["eventId"], "--json", **addresses)

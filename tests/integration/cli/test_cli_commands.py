@@ -43,6 +43,36 @@ async def test_venue_import_and_event_from_the_command_line(run: Run, catalog: C
     assert "NZD 25.00" in table.out
 
 
+async def test_event_create_says_how_the_sale_is_run(run: Run, catalog: Catalog) -> None:
+    venue = await catalog.import_venue()
+    created = await run(
+        *("event", "create", "--name", "Water", "--performer", "Wheel", "--venue", "Teatro Novo"),
+        *("--start", "2031-01-15 20:00", "--price", "EUR 25", "--fee", "EUR 2", "--request-id", "water-2"),
+        *("--area", "Standing:400:EUR 30.00", "--area", "Terrace:50:EUR 12:EUR 1", "--best-available-only"),
+        *("--hold-seconds", "300", "--onsale-hold-seconds", "60", "--onsale-window", "30m"),
+        *("--holds-per-account", "5", "--cancel-until", "24h", "--no-resale"),
+    )
+    assert created.status == 0, created.err
+    assert "Standing: 400 units without seats" in created.out
+    assert "for 1800 s from the start of the sale, holds last 60 s" in created.out
+    assert "buyers may cancel until 24 h before the start" in created.out
+    event = await catalog.create_event(venue.venue_id, request_id="water-2")
+    assert [(area.name, area.capacity) for area in event.areas] == [("Standing", 400), ("Terrace", 50)]
+    fees = {tier.name: tier.fee.amount_minor for tier in event.tiers}
+    assert (fees["Standing"], fees["Terrace"]) == (200, 100)
+    assert event.rules == pb2.SaleRules(
+        tickets_per_account=8,
+        hold_seconds=300,
+        onsale_hold_seconds=60,
+        onsale_window_seconds=1_800,
+        best_available_only=True,
+        holds_per_account=5,
+        no_resale=True,
+        cancel_seconds=86_400,
+        line_capacity=200,
+    )
+
+
 async def test_venue_import_tells_faults_and_repairs(run: Run, tmp_path: Path) -> None:
     plan = json.loads(small_plan())
     plan["zones"][1]["rows"][0]["seats"][1]["seat_guid"] = "Box-1-1"
@@ -85,6 +115,9 @@ async def test_sample_catalog_makes_nothing_new_when_repeated(run: Run, catalog:
     on_sale = [event for event in events if event.sale_start_time.seconds < now]
     assert any(event.seat_count == 200 and not event.line for event in on_sale)
     assert sum(event.line for event in on_sale) >= 2
+    assert any(event.areas and event.seat_count for event in on_sale)
+    assert any(event.rules.best_available_only and event.line for event in on_sale)
+    assert sum(event.rules.cancel_seconds > 0 for event in events) > len(events) / 2
 
 
 async def test_sample_catalog_goes_on_where_it_was_cut_off(run: Run, catalog: Catalog) -> None:

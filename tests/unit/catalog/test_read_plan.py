@@ -258,6 +258,26 @@ def test_wheelchair_places_are_accessible() -> None:
     assert drawing.colors[1].startswith("#")
 
 
+@pytest.mark.parametrize(
+    ("category", "number", "accessible", "companion"),
+    [
+        ("Wheelchair companion", "1", False, True),
+        ("Carer", "1", False, True),
+        ("Gold", "1 Companion", False, True),
+        ("Wheelchair", "1 (carer)", False, True),
+        ("Accessible", "1", True, False),
+        ("Gold", "1", False, False),
+    ],
+)
+def test_companion_places_are_named_so(category: str, number: str, accessible: bool, companion: bool) -> None:
+    marked = plan(
+        lambda document: document["categories"].append({"name": category}) if category != "Gold" else None,
+        lambda document: first_seat(document).update(category=category, seat_number=number),
+    )
+    row = read_plan(marked, repair=False).drawing.rows[0]
+    assert (row.accessible, row.companion) == ([accessible, False, False], [companion, False, False])
+
+
 def test_digest_is_of_the_drawing_not_of_the_file() -> None:
     one = read_plan(plan(), repair=False).drawing
     same = read_plan(plan(lambda document: document.update(name="Other")), repair=False).drawing

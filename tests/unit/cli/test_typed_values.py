@@ -1,13 +1,13 @@
 """Amounts, times and prices as people type them."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from cli.errors import CliError
-from cli.events import prices_of
+from cli.events import areas_of, prices_of
 from cli.money import format_money, parse_money
-from cli.times import format_time, parse_time, timestamp
+from cli.times import format_time, parse_duration, parse_time, timestamp
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,41 @@ def test_price_without_a_category_is_for_all_others() -> None:
 def test_prices_that_make_no_sense_are_refused(prices: list[str]) -> None:
     with pytest.raises(CliError):
         prices_of(prices, "", ["Box"])
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("90s", timedelta(seconds=90)),
+        ("30m", timedelta(minutes=30)),
+        ("6h", timedelta(hours=6)),
+        (" 2d ", timedelta(days=2)),
+    ],
+)
+def test_lengths_of_time(text: str, length: timedelta) -> None:
+    assert parse_duration(text) == length
+
+
+@pytest.mark.parametrize("text", ["", "5", "h", "-1h", "1.5h", "1w", "2027-01-01 20:00", "٣h"])
+def test_lengths_of_time_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(CliError):
+        parse_duration(text)
+
+
+def test_area_has_the_fee_of_the_event_unless_it_has_its_own() -> None:
+    areas = areas_of(["Standing:400:EUR 30.00", " Terrace : 50 : EUR 12 : EUR 1 "], "EUR 2.50")
+    assert [(area.name, area.capacity, area.price.amount_minor, area.fee.amount_minor) for area in areas] == [
+        ("Standing", 400, 3000, 250),
+        ("Terrace", 50, 1200, 100),
+    ]
+    (free,) = areas_of(["Lawn:10:EUR 0"], "")
+    assert not free.HasField("fee")
+
+
+@pytest.mark.parametrize(
+    "area",
+    ["Standing", "Standing:400", ":400:EUR 30", "Standing:many:EUR 30", "Standing:-1:EUR 3", "S:1:EUR 3:EUR 1:x"],
+)
+def test_areas_that_make_no_sense_are_refused(area: str) -> None:
+    with pytest.raises(CliError):
+        areas_of([area], "")

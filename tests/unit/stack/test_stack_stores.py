@@ -75,6 +75,7 @@ def test_engine_that_nobody_needs_is_not_started(secrets: Secrets) -> None:
         ROWLOCK_PAYMENTS_DATABASE_URL="postgresql://elsewhere/payments",
         ROWLOCK_BOOKING_SHARDS="east=postgresql://booking@elsewhere/a,west=postgresql://booking@elsewhere/b",
         ROWLOCK_SEATFEED_SHARDS="east=postgresql://feed@elsewhere/a,west=postgresql://feed@elsewhere/b",
+        ROWLOCK_BOOKING_REDIS_URL="redis://elsewhere/2",
         ROWLOCK_WAITINGROOM_REDIS_URL="redis://elsewhere/0",
         ROWLOCK_SEATFEED_REDIS_URL="redis://elsewhere/1",
     )

@@ -12,6 +12,7 @@ import type {
   SectionCounts,
   Snapshot,
   Ticket,
+  Wish,
 } from "./types.ts";
 
 export interface Search {
@@ -86,16 +87,16 @@ export async function leaveEvent(eventId: string, tokens: Tokens): Promise<void>
 
 export interface HoldSeats {
   eventId: string;
-  seatIds: number[];
+  wish: Wish;
   key: string;
   tokens: Tokens;
 }
 
-export async function holdSeats({ eventId, seatIds, key, tokens }: HoldSeats, onWait: () => void): Promise<Hold> {
+export async function holdSeats({ eventId, wish, key, tokens }: HoldSeats, onWait: () => void): Promise<Hold> {
   const path = `/v1/events/${encodeURIComponent(eventId)}/holds`;
   const answer = await sendUntilAnswered<Omit<Hold, "eventId">>(
     path,
-    { method: "POST", tokens, key, body: { seatIds } },
+    { method: "POST", tokens, key, body: wish },
     onWait,
   );
   return { ...answer, eventId, seats: answer.seats ?? [] };
@@ -127,7 +128,14 @@ export async function createOrder(order: CreateOrder, onWait: () => void): Promi
 export async function getOrder(orderId: string, tokens: Tokens, signal?: AbortSignal): Promise<Order> {
   const path = `/v1/orders/${encodeURIComponent(orderId)}`;
   const answer = await send<{ order: Order }>(path, { tokens, ...withSignal(signal) });
-  return { ...answer.order, seats: answer.order.seats ?? [] };
+  return wholeOrder(answer.order);
+}
+
+/** The order as it ended. May be repeated: a cancelled order stays cancelled. */
+export async function cancelOrder(orderId: string, tokens: Tokens, onWait: () => void): Promise<Order> {
+  const path = `/v1/orders/${encodeURIComponent(orderId)}/cancel`;
+  const answer = await sendUntilAnswered<{ order: Order }>(path, { method: "POST", tokens, body: {} }, onWait);
+  return wholeOrder(answer.order);
 }
 
 export async function listOrders(pageToken: string, tokens: Tokens, signal?: AbortSignal) {
@@ -136,7 +144,7 @@ export async function listOrders(pageToken: string, tokens: Tokens, signal?: Abo
     `/v1/orders${queryOf({ pageToken })}`,
     request,
   );
-  return { orders: answer.orders ?? [], nextPageToken: answer.nextPageToken ?? "" };
+  return { orders: (answer.orders ?? []).map(wholeOrder), nextPageToken: answer.nextPageToken ?? "" };
 }
 
 export async function listTickets(orderId: string, tokens: Tokens, signal?: AbortSignal): Promise<Ticket[]> {
@@ -165,8 +173,12 @@ function wholeCounts(counts: Partial<SectionCounts>): SectionCounts {
   return { section: "", open: 0, held: 0, taken: 0, ...counts };
 }
 
+function wholeOrder(order: Order): Order {
+  return { ...order, seats: order.seats ?? [] };
+}
+
 function wholeEvent(event: Event): Event {
-  return { ...event, tiers: event.tiers ?? [], seatCount: event.seatCount ?? 0 };
+  return { ...event, tiers: event.tiers ?? [], areas: event.areas ?? [], seatCount: event.seatCount ?? 0 };
 }
 
 function withSignal(signal?: AbortSignal): { signal?: AbortSignal } {

@@ -37,6 +37,25 @@ export interface Event {
   seatCount: number;
   line?: boolean;
   description?: string;
+  /** Areas without seats; their prices are among the tiers. */
+  areas: Area[];
+  rules?: SaleRules;
+}
+
+export interface Area {
+  areaId: number;
+  name: string;
+  /** How many units. */
+  capacity: number;
+  tier?: number;
+}
+
+/** How the sale is run; only what a buyer notices. */
+export interface SaleRules {
+  ticketsPerAccount?: number;
+  bestAvailableOnly?: boolean;
+  /** Until how many seconds before the start a buyer may cancel; 0 or absent: never. */
+  cancelSeconds?: number;
 }
 
 export interface PlanSeat {
@@ -46,6 +65,7 @@ export interface PlanSeat {
   y?: number;
   tier?: number;
   accessible?: boolean;
+  companion?: boolean;
 }
 
 export interface PlanRow {
@@ -149,12 +169,29 @@ export interface HeldSeat {
   price: Money;
 }
 
+/** Units of an area. */
+export interface HeldArea {
+  areaId: number;
+  name: string;
+  quantity: number;
+  /** Of one, without the fee. */
+  price: Money;
+}
+
+/** What to hold: exactly one of three ways to say it. */
+export type Wish =
+  | { seatIds: number[] }
+  | { bestAvailable: { quantity: number; section?: string; tier?: number; accessible?: number } }
+  | { generalAdmission: { areaId: number; quantity: number } };
+
 export interface Hold {
   holdId: string;
   eventId: string;
   state: HoldState;
   expiresAt: string;
   seats: HeldSeat[];
+  /** Instead of seats. */
+  area?: HeldArea;
   total: Money;
   fees?: Money;
   orderId?: string;
@@ -185,6 +222,8 @@ export interface Order {
   paymentState: PaymentState;
   ticketsState: TicketsState;
   seats: HeldSeat[];
+  /** Instead of seats. */
+  area?: HeldArea;
   total: Money;
   fees?: Money;
   createTime: string;
@@ -195,7 +234,9 @@ export interface Ticket {
   ticketId: string;
   orderId: string;
   eventId: string;
-  seat: HeldSeat;
+  seat?: HeldSeat;
+  /** Instead of a seat. */
+  area?: HeldArea;
   state: "TICKET_STATE_UNSPECIFIED" | "TICKET_STATE_VALID" | "TICKET_STATE_USED" | "TICKET_STATE_REVOKED";
   barcode: string;
 }

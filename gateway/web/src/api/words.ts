@@ -1,6 +1,7 @@
 // What a refusal means, as a sentence for the person who got it.
 
 import { NoAnswer, Refusal } from "./client.ts";
+import { plural } from "../shell/time.ts";
 import { serverNow } from "./clock.ts";
 
 export interface Context {
@@ -21,6 +22,17 @@ const SENTENCES: Record<string, Say> = {
   HOLD_NOT_FOUND: () => "There is no such hold on your account.",
   ORDER_EXISTS: () => "These seats are already ordered.",
   ORDER_NOT_FOUND: () => "There is no such order on your account.",
+  SELECTION_CLOSED: () => "Seats cannot be picked at this event. Take the best that are left.",
+  NO_BLOCK: ({ metadata }) => noBlock(Number(metadata["largest"])),
+  TEMPORARILY_UNAVAILABLE: () =>
+    "All that is left is held by others just now. Some of it may come back: try again in a moment.",
+  SOLD_OUT: () => "Nothing of what you asked for is left. Another price or section may still have some.",
+  HOLD_BUDGET_SPENT: ({ metadata }, context) => budgetSpent(metadata["retryTime"], context),
+  NOT_CANCELLABLE: ({ metadata }) =>
+    metadata["state"] === "CANCELLED" ? "This order is cancelled already." : "Only a paid order can be cancelled.",
+  CANCELLATION_CLOSED: () => "This order can not be cancelled any more.",
+  AREA_NOT_FOUND: () => "There is no such area at this event.",
+  TIER_NOT_FOUND: () => "There is no such price at this event.",
   EVENT_NOT_FOUND: () => "There is no such event.",
   SECTION_NOT_FOUND: () => "There is no such section in this venue.",
   CONTENDED: () => "Too many people reached for these seats at once and nothing was decided. Try again.",
@@ -57,6 +69,13 @@ export function lostSeatIds(error: unknown): number[] {
     .filter((id) => Number.isInteger(id) && id > 0);
 }
 
+/** The size of party that a refusal says could still be had; 0 for any other refusal. */
+export function largestParty(error: unknown): number {
+  if (!(error instanceof Refusal) || error.reason !== "NO_BLOCK") return 0;
+  const largest = Number(error.metadata["largest"]);
+  return Number.isInteger(largest) && largest > 0 ? largest : 0;
+}
+
 const FAILURES: Record<string, string> = {
   CARD_DECLINED: "The bank declined the card.",
   INSUFFICIENT_FUNDS: "The bank declined the card: there is not enough money on it.",
@@ -82,10 +101,25 @@ function lostSeats(ids: number[], { seatName }: Context): string {
     : `Somebody else was faster: ${names} are gone. Nothing was held. Pick other seats and try again.`;
 }
 
+function noBlock(largest: number): string {
+  return largest > 0
+    ? `There are not so many left as you asked. ${plural(largest, "place")} can still be had.`
+    : "There are not so many left as you asked. Try fewer, or another price or section.";
+}
+
+/** Rounded up, so that who waits as long as told is not refused again. */
+function budgetSpent(retryTime: string | undefined, { time }: Context): string {
+  const sentence = "You held and gave back too often at this event.";
+  const leftMs = Date.parse(retryTime ?? "") - serverNow();
+  if (!retryTime || Number.isNaN(leftMs)) return `${sentence} Wait some minutes, then try again.`;
+  const moment = time ? ` (${time(retryTime)})` : "";
+  return `${sentence} You can try again in ${plural(Math.max(1, Math.ceil(leftMs / 60_000)), "minute")}${moment}.`;
+}
+
 function tooMany(limit: string | undefined, used: string | undefined): string {
   if (!limit) return "That is more tickets than one account may have for this event.";
   const had = used && used !== "0" ? ` You already have ${used}.` : "";
-  return `One account may have ${limit} tickets for this event.${had} Choose fewer seats.`;
+  return `One account may have ${limit} tickets for this event.${had} Choose fewer.`;
 }
 
 function notOnSale(metadata: Readonly<Record<string, string>>, { time }: Context): string {

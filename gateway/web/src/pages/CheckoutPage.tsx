@@ -55,15 +55,15 @@ function Checkout({ hold, event, onExpired }: CheckoutProps) {
   return (
     <section class="checkout">
       <p class="kicker">{event.name}</p>
-      <Heading title="Pay for your seats" />
+      <Heading title={hold.area ? "Pay for your tickets" : "Pay for your seats"} />
       <p class="soft">
         {formatMoment(event.startTime, event.venue.timeZone)} · {event.venue.name}, {event.venue.city}
       </p>
       {isActive ? <Countdown left={left} /> : <HoldOver hold={hold} event={event} />}
       <div class="checkout-columns">
         <section class="panel">
-          <h2>Your seats</h2>
-          <Bill seats={hold.seats} fees={hold.fees} total={hold.total} />
+          <h2>{hold.area ? "Your tickets" : "Your seats"}</h2>
+          <Bill seats={hold.seats} area={hold.area} fees={hold.fees} total={hold.total} />
         </section>
         {isActive && <PayForm hold={hold} event={event} />}
       </div>
@@ -158,7 +158,7 @@ function GiveBack({ hold, event, isDisabled }: { hold: Hold; event: Event; isDis
   return (
     <>
       <button type="button" class="button quiet block" disabled={isDisabled} onClick={giveBack}>
-        Give these seats back
+        {hold.area ? "Give these tickets back" : "Give these seats back"}
       </button>
       {error !== null && <Problem error={error} />}
     </>
@@ -166,16 +166,17 @@ function GiveBack({ hold, event, isDisabled }: { hold: Hold; event: Event; isDis
 }
 
 function HoldOver({ hold, event }: { hold: Hold; event: Event }) {
+  const these = hold.area ? "tickets" : "seats";
   const words: Partial<Record<Hold["state"], string>> = {
-    HOLD_STATE_EXPIRED: "The time for these seats ran out. They are on sale again; nothing was charged.",
-    HOLD_STATE_RELEASED: "These seats were given back. Nothing was charged.",
-    HOLD_STATE_CONFIRMED: "These seats are ordered.",
+    HOLD_STATE_EXPIRED: `The time for these ${these} ran out. They are on sale again; nothing was charged.`,
+    HOLD_STATE_RELEASED: `These ${these} were given back. Nothing was charged.`,
+    HOLD_STATE_CONFIRMED: `These ${these} are ordered.`,
   };
   return (
     <Notice tone="warning">
       <p>{words[hold.state] ?? "This hold has ended."}</p>
       <Link class="button" to={seatsPlace(event.eventId)}>
-        Choose seats again
+        {hold.area ? "Choose again" : "Choose seats again"}
       </Link>
     </Notice>
   );

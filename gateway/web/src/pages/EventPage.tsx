@@ -6,7 +6,7 @@ import { formatMoney, isZero } from "../shell/money.ts";
 import { Heading, Loading, Problem, TierSwatch } from "../shell/parts.tsx";
 import { linePlace } from "../shell/places.ts";
 import { Link } from "../shell/router.tsx";
-import { formatAge, formatMoment, plural } from "../shell/time.ts";
+import { cancelEnd, formatAge, formatMoment, plural } from "../shell/time.ts";
 
 export function EventPage({ eventId }: { eventId: string }) {
   const event = useLoad((signal) => getEvent(eventId, signal), eventId);
@@ -42,12 +42,18 @@ function Facts({ event }: { event: Event }) {
           <dd>
             {plural(event.seatCount, "seat")}
             <Availability eventId={event.eventId} />
+            {event.areas.map((area) => (
+              <span class="soft" key={area.areaId}>
+                {area.name}: room for {area.capacity.toLocaleString("en")}, without a seat
+              </span>
+            ))}
           </dd>
         </dl>
         <section class="panel buy">
           <h2>Tickets</h2>
           <Prices event={event} />
           <Way event={event} />
+          <Terms event={event} />
         </section>
       </div>
     </article>
@@ -92,6 +98,21 @@ function Way({ event }: { event: Event }) {
           This event has a line. Everybody gets one position, in order of arrival; your turn opens the seat map.
         </p>
       )}
+    </>
+  );
+}
+
+/** What a buyer should know before, not after. */
+function Terms({ event }: { event: Event }) {
+  const end = cancelEnd(event);
+  return (
+    <>
+      {event.rules?.bestAvailableOnly && (
+        <p class="hint">The house chooses: you get the best seats that are left, side by side where it can.</p>
+      )}
+      <p class="hint">
+        {end ? `You may cancel until ${formatMoment(end, event.venue.timeZone)}.` : "Orders can not be cancelled."}
+      </p>
     </>
   );
 }

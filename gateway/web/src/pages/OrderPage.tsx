@@ -6,7 +6,9 @@ import { jittered, pause, Refusal } from "../api/client.ts";
 import { failureWords } from "../api/words.ts";
 import type { Event, Order, Ticket } from "../api/types.ts";
 import { useLoad } from "../shell/hooks.ts";
+import { formatMoney } from "../shell/money.ts";
 import { Bill, Heading, Loading, Notice, Problem, SignInPrompt } from "../shell/parts.tsx";
+import { CancelOrder } from "./CancelOrder.tsx";
 import { linePlace } from "../shell/places.ts";
 import { Link } from "../shell/router.tsx";
 import { formatMoment } from "../shell/time.ts";
@@ -24,7 +26,7 @@ interface Progress {
 }
 
 export function OrderPage({ orderId }: { orderId: string }) {
-  const { order, tickets, error, isStale } = useOrder(orderId);
+  const { order, tickets, error, isStale, reload } = useOrder(orderId);
   const event = useLoad(
     (signal) => (order ? getEvent(order.eventId, signal) : Promise.resolve(null)),
     order?.eventId ?? "",
@@ -51,23 +53,25 @@ export function OrderPage({ orderId }: { orderId: string }) {
       {tickets.length > 0 && event.value && <Tickets tickets={tickets} event={event.value} />}
       <section class="panel">
         <h2>Receipt</h2>
-        <Bill seats={order.seats} fees={order.fees} total={order.total} />
+        <Bill seats={order.seats} area={order.area} fees={order.fees} total={order.total} />
         <p class="hint">Order {order.orderId}</p>
       </section>
+      {event.value && <CancelOrder order={order} event={event.value} onCancelled={reload} />}
     </section>
   );
 }
 
 /** Looks until nothing can change any more: quickly at first, then slower. */
-function useOrder(orderId: string): Progress {
+function useOrder(orderId: string): Progress & { reload: () => void } {
+  const [turn, setTurn] = useState(0);
   const [progress, setProgress] = useState<Progress>({ order: null, tickets: [], error: null, isStale: false });
   useEffect(() => {
     const run = new AbortController();
-    setProgress({ order: null, tickets: [], error: null, isStale: false });
+    if (progress.order?.orderId !== orderId) setProgress({ order: null, tickets: [], error: null, isStale: false });
     if (signedIn.value) void poll(orderId, run.signal, setProgress);
     return () => run.abort();
-  }, [orderId, signedIn.value]);
-  return progress;
+  }, [orderId, signedIn.value, turn]);
+  return { ...progress, reload: () => setTurn(turn + 1) };
 }
 
 async function poll(orderId: string, signal: AbortSignal, tell: (next: Progress) => void): Promise<void> {
@@ -115,19 +119,24 @@ function State({ order, tickets }: { order: Order; tickets: Ticket[] }) {
       return tickets.length > 0 ? (
         <Notice tone="good">Paid. Your tickets are below.</Notice>
       ) : (
-        <Notice tone="good">Paid, and the seats are yours. The tickets come within seconds.</Notice>
+        <Notice tone="good">Paid, and {order.area ? "your places are" : "the seats are"} yours. The tickets come within seconds.</Notice>
       );
     case "ORDER_STATE_FAILED":
       return (
         <Notice tone="bad">
-          <p>{failureWords(order.failureReason)} Nothing was charged, and the seats are on sale again.</p>
+          <p>{failureWords(order.failureReason)} Nothing was charged, and {order.area ? "the tickets" : "the seats"} are on sale again.</p>
           <Link class="button" to={linePlace(order.eventId)}>
-            Choose seats again
+            {order.area ? "Choose again" : "Choose seats again"}
           </Link>
         </Notice>
       );
     case "ORDER_STATE_CANCELLED":
-      return <Notice tone="warning">This order was cancelled. Its tickets open nothing any more.</Notice>;
+      return (
+        <Notice tone="warning">
+          This order was cancelled. Its tickets open nothing any more, and {formatMoney(order.total)} are owed back to
+          you.
+        </Notice>
+      );
     default:
       return <PaymentPending order={order} />;
   }
@@ -137,13 +146,13 @@ function PaymentPending({ order }: { order: Order }) {
   if (order.paymentState === "PAYMENT_STATE_UNKNOWN") {
     return (
       <Notice tone="warning">
-        The bank has not told us yet whether the payment went through. We do not guess: the seats stay yours until we
+        The bank has not told us yet whether the payment went through. We do not guess: {order.area ? "your places" : "the seats"} stay yours until we
         know, and you are charged once at most. You may close this page; the order stays in My orders.
       </Notice>
     );
   }
   return (
-    <Notice tone="calm">Waiting for the bank. The seats are kept for you meanwhile; this page looks by itself.</Notice>
+    <Notice tone="calm">Waiting for the bank. {order.area ? "Your places" : "The seats"} are kept for you meanwhile; this page looks by itself.</Notice>
   );
 }
 

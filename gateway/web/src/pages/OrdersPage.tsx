@@ -66,13 +66,18 @@ function OrderRow({ order }: { order: Order }) {
           <strong>{event.value?.name ?? "Event"}</strong>
           <span class="soft">
             {event.value && `${formatShort(event.value.startTime, event.value.venue.timeZone)} · `}
-            {plural(order.seats.length, "seat")} · {formatMoney(order.total)}
+            {placesOf(order)} · {formatMoney(order.total)}
           </span>
         </span>
         <span class={`state ${tone}`}>{words}</span>
       </Link>
     </li>
   );
+}
+
+/** "2 seats", "3 × Standing". */
+function placesOf({ seats, area }: Order): string {
+  return area ? `${area.quantity} × ${area.name}` : plural(seats.length, "seat");
 }
 
 function Empty() {

@@ -2,11 +2,14 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 
 import { signedIn } from "../account/session.ts";
 import { getEvent, getPlan } from "../api/calls.ts";
-import type { Event } from "../api/types.ts";
+import type { Event, Hold, Wish } from "../api/types.ts";
 import { visitTo, type VisitKeeper } from "../line/visit.ts";
+import { Areas } from "../seats/Areas.tsx";
+import { BestSeats } from "../seats/BestSeats.tsx";
+import { Holding } from "../seats/holding.ts";
 import { LiveMap } from "../seats/live.ts";
 import { MapCanvas } from "../seats/MapCanvas.tsx";
-import { planOf, seatName, type Plan, type Seat } from "../seats/plan.ts";
+import { placeNote, planOf, seatName, type Plan, type Seat } from "../seats/plan.ts";
 import { Freshness, Legend, SectionPicker, SelectionBar } from "../seats/panels.tsx";
 import { SeatList } from "../seats/SeatList.tsx";
 import { Selection } from "../seats/selection.ts";
@@ -48,11 +51,19 @@ function Inside({ event, plan, keeper }: InsideProps) {
   return <Chooser event={event} plan={plan} keeper={keeper} />;
 }
 
+/** How many tickets of one account an event allows when it does not say. */
+const USUAL_LIMIT = 8;
+
+type View = "best" | "map" | "list";
+
 function Chooser({ event, plan, keeper }: InsideProps) {
+  const isBestOnly = event.rules?.bestAvailableOnly ?? false;
+  const limit = event.rules?.ticketsPerAccount || USUAL_LIMIT;
   const live = useMemo(() => new LiveMap(event.eventId), [event.eventId]);
-  const selection = useMemo(() => new Selection(), [event.eventId]);
+  const selection = useMemo(() => new Selection(limit), [event.eventId]);
+  const best = useMemo(() => new Holding(), [event.eventId]);
   const [section, setSection] = useState(plan.sections.length === 1 ? (plan.sections[0]?.name ?? "") : "");
-  const [view, setView] = useState<"map" | "list">("map");
+  const [view, setView] = useState<View>(isBestOnly ? "best" : "map");
   useEffect(() => {
     live.watch(section);
     return () => live.stop();
@@ -65,11 +76,13 @@ function Chooser({ event, plan, keeper }: InsideProps) {
     // On a phone the list of sections is below the map: what was chosen should be seen.
     document.querySelector(".chooser-main")?.scrollIntoView({ block: "nearest" });
   };
-  const hold = async () => {
-    const held = await selection.hold(keeper, wordsContext(event, plan));
+  const pay = async (asked: Promise<Hold | null>) => {
+    const held = await asked;
     if (held) return navigate(holdPlace(event.eventId, held.holdId));
     await live.resync().catch(() => undefined); // the refusal was said; the stream brings the rest
   };
+  const context = wordsContext(event, plan);
+  const hold = (holding: Holding, wish: Wish) => void pay(holding.hold(keeper, wish, context));
   const isInside = keeper.visit.value.stage === "inside";
   return (
     <div class="chooser">
@@ -84,16 +97,34 @@ function Chooser({ event, plan, keeper }: InsideProps) {
       {!isInside && <OutsideNotice event={event} />}
       <div class="chooser-columns">
         <div class="chooser-main">
-          <ViewSwitch view={view} onView={setView} />
-          {view === "map" ? (
-            <MapPane {...{ plan, live, selection, section, taken }} onSection={setSection} onSeat={pick} />
-          ) : (
-            <ListPane {...{ plan, selection, section, taken }} onSeat={pick} />
+          {!isBestOnly && <ViewSwitch view={view} onView={setView} />}
+          {view === "best" && (
+            <BestSeats
+              {...{ plan, live, limit }}
+              holding={best}
+              canHold={isInside}
+              onHold={(wish) => hold(best, wish)}
+            />
           )}
-          <Legend plan={plan} />
+          {view === "map" && (
+            <MapPane {...{ plan, live, selection, section, taken }} onSection={setSection} onSeat={pick} />
+          )}
+          {view === "list" && <ListPane {...{ plan, selection, section, taken }} onSeat={pick} />}
+          {view !== "best" && <Legend plan={plan} />}
         </div>
-        <SectionPicker plan={plan} live={live} chosen={section} onChoose={choose} />
-        <SelectionBar plan={plan} selection={selection} canHold={isInside} onHold={() => void hold()} onRemove={pick} />
+        <div class="chooser-side">
+          <Areas event={event} limit={limit} canHold={isInside} onHold={hold} />
+          {view !== "best" && <SectionPicker plan={plan} live={live} chosen={section} onChoose={choose} />}
+        </div>
+        {view !== "best" && (
+          <SelectionBar
+            plan={plan}
+            selection={selection}
+            canHold={isInside}
+            onHold={() => void pay(selection.hold(keeper, context))}
+            onRemove={pick}
+          />
+        )}
       </div>
     </div>
   );
@@ -154,15 +185,20 @@ function ListPane({ plan, selection, section, taken, onSeat }: PaneProps) {
   );
 }
 
-function ViewSwitch({ view, onView }: { view: "map" | "list"; onView: (view: "map" | "list") => void }) {
+const VIEWS: [View, string][] = [
+  ["best", "Best seats"],
+  ["map", "Map"],
+  ["list", "Seat list"],
+];
+
+function ViewSwitch({ view, onView }: { view: View; onView: (view: View) => void }) {
   return (
-    <div class="switch" role="group" aria-label="Show seats as">
-      <button type="button" aria-pressed={view === "map"} onClick={() => onView("map")}>
-        Map
-      </button>
-      <button type="button" aria-pressed={view === "list"} onClick={() => onView("list")}>
-        Seat list
-      </button>
+    <div class="switch" role="group" aria-label="Choose seats by">
+      {VIEWS.map(([name, words]) => (
+        <button key={name} type="button" aria-pressed={view === name} onClick={() => onView(name)}>
+          {words}
+        </button>
+      ))}
     </div>
   );
 }
@@ -180,7 +216,7 @@ function OutsideNotice({ event }: { event: Event }) {
 
 function seatWords(plan: Plan, seat: Seat): string {
   const tier = plan.tiers.get(seat.tier);
-  return seatName(seat) + (tier ? ` · ${tier.name} · ${formatMoney(tier.price)}` : "");
+  return seatName(seat) + placeNote(seat) + (tier ? ` · ${tier.name} · ${formatMoney(tier.price)}` : "");
 }
 
 function hintFor(section: string): string {

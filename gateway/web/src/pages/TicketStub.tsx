@@ -1,11 +1,11 @@
 import { encode } from "uqr";
 
-import type { Event, Ticket } from "../api/types.ts";
+import type { Event, HeldSeat, Ticket } from "../api/types.ts";
 import { formatMoment } from "../shell/time.ts";
 
 /** A ticket as the gate reads it. */
 export function TicketStub({ ticket, event }: { ticket: Ticket; event: Event }) {
-  const { seat, state } = ticket;
+  const { seat, area, state } = ticket;
   return (
     <li class={`ticket ${state === "TICKET_STATE_VALID" ? "" : "void"}`}>
       <div class="ticket-words">
@@ -15,26 +15,32 @@ export function TicketStub({ ticket, event }: { ticket: Ticket; event: Event }) 
           {event.venue.name}, {event.venue.city}
         </span>
         <dl class="ticket-place">
-          <div>
-            <dt>Section</dt>
-            <dd>{seat.section}</dd>
-          </div>
-          <div>
-            <dt>Row</dt>
-            <dd>{seat.row}</dd>
-          </div>
-          <div>
-            <dt>Seat</dt>
-            <dd>{seat.number}</dd>
-          </div>
+          {(seat ? seatFacts(seat) : [["Area", area?.name ?? ""]]).map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ))}
         </dl>
         {state !== "TICKET_STATE_VALID" && (
           <strong>{state === "TICKET_STATE_USED" ? "Used" : "Not valid any more"}</strong>
         )}
       </div>
-      <QrCode text={ticket.barcode} label={`QR code of row ${seat.row}, seat ${seat.number}`} />
+      <QrCode text={ticket.barcode} label={qrLabel(ticket)} />
     </li>
   );
+}
+
+function seatFacts({ section, row, number }: HeldSeat): [string, string][] {
+  return [
+    ["Section", section],
+    ["Row", row],
+    ["Seat", number],
+  ];
+}
+
+function qrLabel({ seat, area }: Ticket): string {
+  return seat ? `QR code of row ${seat.row}, seat ${seat.number}` : `QR code of a ticket for ${area?.name ?? "entry"}`;
 }
 
 /** Always dark on white, also in the dark scheme: scanners want it so. */

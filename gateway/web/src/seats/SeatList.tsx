@@ -3,7 +3,7 @@
 import { useRef, useState } from "preact/hooks";
 
 import { formatMoney } from "../shell/money.ts";
-import type { Plan, Seat, Section } from "./plan.ts";
+import { placeNote, type Plan, type Seat, type Section } from "./plan.ts";
 
 export interface SeatListProps {
   plan: Plan;
@@ -80,7 +80,6 @@ function SeatButton({ plan, seat, taken, mine, spot, isStop, onSeat, onFocus }: 
   const state = mine.has(seat.id) ? "mine" : taken.has(seat.id) ? "taken" : "open";
   const words = { mine: "yours, chosen", taken: "taken", open: "open" }[state];
   const price = tier ? `, ${tier.name}, ${formatMoney(tier.price)}` : "";
-  const place = seat.accessible ? ", wheelchair place" : "";
   return (
     <button
       type="button"
@@ -91,7 +90,7 @@ function SeatButton({ plan, seat, taken, mine, spot, isStop, onSeat, onFocus }: 
       tabIndex={isStop ? 0 : -1}
       aria-selected={state === "mine"}
       aria-disabled={state === "taken"}
-      aria-label={`Row ${seat.row}, seat ${seat.number}${price}${place}, ${words}`}
+      aria-label={`Row ${seat.row}, seat ${seat.number}${price}${placeNote(seat)}, ${words}`}
       style={{ "--tier": tier?.color ?? "var(--accent)" }}
       onFocus={onFocus}
       onClick={() => onSeat(seat)}

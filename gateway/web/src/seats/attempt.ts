@@ -1,19 +1,20 @@
-// One intention to hold seats, with the key that makes its retries the same request. It is kept until somebody
+// One intention to hold something, with the key that makes its retries the same request. It is kept until somebody
 // answers, so that a lost answer, or a reload in between, asks for the same hold and not for a second one.
 
 import { newKey } from "../api/client.ts";
+import type { Wish } from "../api/types.ts";
 
 export interface Attempt {
   key: string;
-  seatIds: number[];
+  wish: Wish;
 }
 
-/** The unanswered attempt for just these seats, or a new one. */
-export function attemptFor(storageName: string, seatIds: readonly number[]): Attempt {
-  const wanted = [...seatIds].sort((a, b) => a - b);
+/** The unanswered attempt for just this wish, or a new one. */
+export function attemptFor(storageName: string, wish: Wish): Attempt {
+  const wanted = inOrder(wish);
   const before = read(storageName);
-  if (before && before.seatIds.join() === wanted.join()) return before;
-  const attempt = { key: newKey(), seatIds: wanted };
+  if (before && JSON.stringify(before.wish) === JSON.stringify(wanted)) return before;
+  const attempt = { key: newKey(), wish: wanted };
   sessionStorage.setItem(storageName, JSON.stringify(attempt));
   return attempt;
 }
@@ -30,6 +31,11 @@ export function keyOf(storageName: string): string {
   const key = newKey();
   sessionStorage.setItem(storageName, key);
   return key;
+}
+
+/** The same seats are the same wish, in whatever order they were chosen. */
+function inOrder(wish: Wish): Wish {
+  return "seatIds" in wish ? { seatIds: [...wish.seatIds].sort((a, b) => a - b) } : wish;
 }
 
 function read(storageName: string): Attempt | null {

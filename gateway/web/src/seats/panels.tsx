@@ -7,7 +7,7 @@ import { formatMoney, isZero, sum } from "../shell/money.ts";
 import { Notice, TierSwatch } from "../shell/parts.tsx";
 import { formatAge, plural } from "../shell/time.ts";
 import { STALE_MS, type LiveMap } from "./live.ts";
-import { seatName, type Plan, type Seat } from "./plan.ts";
+import { seatName, seatTiers, type Plan, type Seat } from "./plan.ts";
 import type { Selection } from "./selection.ts";
 
 /** A difference that a person need not care about: one tick of the feed and the way here. */
@@ -39,7 +39,7 @@ export function Freshness({ live }: { live: LiveMap }) {
 export function Legend({ plan }: { plan: Plan }) {
   return (
     <ul class="legend" aria-label="Legend">
-      {[...plan.tiers.values()].map((tier) => (
+      {seatTiers(plan).map((tier) => (
         <li key={tier.tier ?? 0}>
           <TierSwatch tier={tier} /> {tier.name} {formatMoney(tier.price)}
         </li>
@@ -111,8 +111,8 @@ interface SelectionBarProps {
 
 export function SelectionBar({ plan, selection, canHold, onHold, onRemove }: SelectionBarProps) {
   const seats = [...selection.chosen.value.values()];
-  const message = selection.message.value;
-  const isBusy = selection.busy.value;
+  const message = selection.holding.message.value;
+  const isBusy = selection.holding.busy.value;
   return (
     <section class={`panel selection ${seats.length === 0 && !message ? "idle" : ""}`} aria-label="Your selection">
       {message && <Notice tone={message.tone}>{message.text}</Notice>}

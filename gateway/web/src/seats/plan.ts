@@ -11,6 +11,7 @@ export interface Seat {
   y: number;
   tier: number;
   accessible: boolean;
+  companion: boolean;
 }
 
 export interface Box {
@@ -72,6 +73,18 @@ export function seatName(seat: { section: string; row: string; number: string })
   return `${sectionName(seat.section)}, row ${seat.row}, seat ${seat.number}`;
 }
 
+/** "", ", wheelchair place" or ", companion place": what a seat is besides a seat. */
+export function placeNote({ accessible, companion }: Pick<Seat, "accessible" | "companion">): string {
+  if (companion) return ", companion place";
+  return accessible ? ", wheelchair place" : "";
+}
+
+/** The tiers that seats have, in the order of the plan's; the others are areas'. */
+export function seatTiers(plan: Pick<Plan, "seats" | "tiers">): Tier[] {
+  const used = new Set([...plan.seats.values()].map((seat) => seat.tier));
+  return [...plan.tiers.values()].filter((tier) => used.has(tier.tier ?? 0));
+}
+
 /** A bare number says nothing by itself. */
 export function sectionName(section: string): string {
   return /^\d/.test(section) ? `section ${section}` : section;
@@ -113,8 +126,8 @@ function focalPointOf({ plan }: EventPlan): { x: number; y: number } {
 }
 
 function seatOf(seat: PlanSeat, section: string, row: string): Seat {
-  const { seatId, number, x = 0, y = 0, tier = 0, accessible = false } = seat;
-  return { id: seatId, section, row, number, x, y, tier, accessible };
+  const { seatId, number, x = 0, y = 0, tier = 0, accessible = false, companion = false } = seat;
+  return { id: seatId, section, row, number, x, y, tier, accessible, companion };
 }
 
 function sectionOf(name: string, rows: { name: string; seats: Seat[] }[]): Section {

@@ -15,6 +15,10 @@ export function sum(amounts: readonly Money[]): Money | null {
   return { currencyCode: first.currencyCode, amountMinor: String(total) };
 }
 
+export function times({ currencyCode, amountMinor = "0" }: Money, count: number): Money {
+  return { currencyCode, amountMinor: String(BigInt(amountMinor) * BigInt(count)) };
+}
+
 export function isZero(money: Money | undefined): boolean {
   return BigInt(money?.amountMinor ?? "0") === 0n;
 }

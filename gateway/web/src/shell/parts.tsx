@@ -6,9 +6,9 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { signIn, signInEnded, SignInFailed } from "../account/session.ts";
 import { Refusal } from "../api/client.ts";
 import { wordsFor } from "../api/words.ts";
-import type { HeldSeat, Money, Tier } from "../api/types.ts";
+import type { HeldArea, HeldSeat, Money, Tier } from "../api/types.ts";
 import { sectionName } from "../seats/plan.ts";
-import { formatMoney, isZero } from "./money.ts";
+import { formatMoney, isZero, times } from "./money.ts";
 import { address, Link } from "./router.tsx";
 
 /** A page's heading. It takes the focus when the page is entered, so that a screen reader says where one is. */
@@ -116,11 +116,18 @@ export function TierSwatch({ tier }: { tier: Pick<Tier, "color"> }) {
   return <span class="swatch" style={{ background: tier.color }} aria-hidden="true" />;
 }
 
-/** Seats with their prices, fees and total. */
-export function Bill({ seats, fees, total }: { seats: HeldSeat[]; fees: Money | undefined; total: Money }) {
+interface BillProps {
+  seats: HeldSeat[];
+  area: HeldArea | undefined;
+  fees: Money | undefined;
+  total: Money;
+}
+
+/** Seats, or units of an area, with their prices, fees and total. */
+export function Bill({ seats, area, fees, total }: BillProps) {
   return (
     <table class="bill">
-      <caption class="hidden">Seats and prices</caption>
+      <caption class="hidden">What is bought, and prices</caption>
       <tbody>
         {seats.map((seat) => (
           <tr key={seat.seatId}>
@@ -133,6 +140,17 @@ export function Bill({ seats, fees, total }: { seats: HeldSeat[]; fees: Money | 
             <td>{formatMoney(seat.price)}</td>
           </tr>
         ))}
+        {area && (
+          <tr>
+            <th scope="row">
+              {area.name},{" "}
+              <span class="soft together">
+                {area.quantity} × {formatMoney(area.price)}
+              </span>
+            </th>
+            <td>{formatMoney(times(area.price, area.quantity))}</td>
+          </tr>
+        )}
         {fees && !isZero(fees) && (
           <tr>
             <th scope="row">Fees</th>

@@ -65,6 +65,12 @@ export function formatAge(ms: number): string {
   return plural(Math.floor(seconds / 3_600), "hour");
 }
 
+/** The moment until which an event's buyers may cancel; null for never. */
+export function cancelEnd(event: { startTime: string; rules?: { cancelSeconds?: number } }): string | null {
+  const seconds = event.rules?.cancelSeconds ?? 0;
+  return seconds > 0 ? new Date(Date.parse(event.startTime) - seconds * 1_000).toISOString() : null;
+}
+
 export function plural(count: number, noun: string): string {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }

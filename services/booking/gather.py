@@ -1,0 +1,205 @@
+"""Requests that arrive together go to the database together: one call for many holds costs a sixth of a call for each.
+
+A call starts when the one before has ended, never on a timer, so a lone caller waits for nobody. What arrives meanwhile
+is the next one. Requests that touch the same as one under way (a seat, an account, and so perhaps a key), or as an
+earlier one that waits, are left for later, in order. A call takes no lock that another session has: a request that met
+one is run again alone, where its wait is nobody else's, and so is every request of a call that failed, for one may be
+to blame and the others are new or replays.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from contextvars import Context
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import structlog
+from opentelemetry import trace
+from prometheus_client import Counter, Histogram
+
+from chassis.errors import Unavailable
+
+LARGEST_BATCH = 64  # requests of a call; twice as many would save little
+LOOK_AHEAD = 256  # requests looked at for one call, so that a queue for one seat costs its others little
+MOST_WAITING = 4096  # requests: at a few thousand a second, more than MOST_SECONDS of work
+MOST_SECONDS = 3.0  # a request waits for its turn; longer than any healthy wait, shorter than a caller's patience
+WATCH_SECONDS = 0.25  # between two looks at who has waited too long
+TURNS = 8  # of the event loop before a call that follows a full one: what has arrived is still being unpacked
+
+BATCH = Histogram("booking_batch_size", "Requests of one call", ["call"], buckets=(1, 2, 4, 8, 16, 32, 64))
+RERUNS = Counter("booking_reruns_total", "Requests that were run again alone", ["call"])
+
+RequestT = TypeVar("RequestT")
+VerdictT = TypeVar("VerdictT", bound="Verdict")
+Call = Callable[[Sequence[RequestT]], Awaitable[list[VerdictT]]]
+GONE = Unavailable("Nobody waits for the answer.")
+
+log = structlog.get_logger()
+tracer = trace.get_tracer("rowlock")
+
+
+class Verdict(Protocol):
+    """What a call says of a request; BUSY: nothing, and nothing was done."""
+
+    @property
+    def word(self) -> str: ...
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting(Generic[RequestT, VerdictT]):
+    request: RequestT
+    touched: frozenset[Hashable]
+    answer: asyncio.Future[VerdictT]
+    since: float
+    caller: trace.SpanContext
+
+
+class Gatherer(Generic[RequestT, VerdictT]):
+    """One kind of call to one shard. `together` takes up to LARGEST_BATCH requests and no lock that another has; each
+    of `alone` takes one request and waits for locks. Each is called again only when it has returned. `touched` says
+    what no two requests of a call may share."""
+
+    def __init__(
+        self,
+        name: str,
+        together: Call[RequestT, VerdictT],
+        alone: Sequence[Call[RequestT, VerdictT]],
+        touched: Callable[[RequestT], Iterable[Hashable]],
+    ) -> None:
+        self.name, self.together, self.alone, self.touched = name, together, alone, touched
+        self.batch_size, self.reruns = BATCH.labels(name), RERUNS.labels(name)
+        self.waiting: deque[_Waiting[RequestT, VerdictT]] = deque()
+        self.again: deque[_Waiting[RequestT, VerdictT]] = deque()  # to be run alone
+        self.under_way: set[Hashable] = set()  # what calls and reruns touch, those in `again` too
+        self.unanswered, self.closed = 0, False
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def ask(self, request: RequestT) -> VerdictT:
+        """A verdict that is not BUSY. The caller may go away: once a call has its request, what it does stands.
+
+        Raises what the request's run alone raised, or Unavailable when its turn did not come.
+        """
+        if self.closed or self.unanswered >= MOST_WAITING:
+            raise Unavailable("Too many are waiting; try again with the same key.")
+        if not self.tasks:
+            self._start()
+        loop = asyncio.get_running_loop()
+        caller = trace.get_current_span().get_span_context()
+        touched = frozenset(self.touched(request))
+        waiting: _Waiting[RequestT, VerdictT] = _Waiting(request, touched, loop.create_future(), loop.time(), caller)
+        self.waiting.append(waiting)
+        self.unanswered += 1
+        self.work.set()
+        return await waiting.answer
+
+    async def close(self) -> None:
+        """Takes no more, and returns when everything that was taken has its answer."""
+        self.closed = True
+        if self.tasks:
+            while self.unanswered:
+                self.answered.clear()
+                await self.answered.wait()
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    def _start(self) -> None:
+        """On the loop of the first caller."""
+        self.work, self.rerun, self.answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        runs = [self._run_together(), *map(self._run_alone, self.alone), self._watch()]
+        self.tasks = [asyncio.create_task(run, context=Context()) for run in runs]  # in nobody's span
+
+    async def _run_together(self) -> None:
+        batch: list[_Waiting[RequestT, VerdictT]] = []
+        while True:
+            for _ in range(TURNS if len(batch) > 1 else 0):
+                await asyncio.sleep(0)
+            batch = self._take()
+            if not batch:
+                self.work.clear()  # set by an arrival, and by the end of any call
+                await self.work.wait()
+                continue
+            await self._call(batch)
+
+    async def _call(self, batch: list[_Waiting[RequestT, VerdictT]]) -> None:
+        self.under_way.update(*(waiting.touched for waiting in batch))
+        self.batch_size.observe(len(batch))
+        verdicts: Sequence[VerdictT | None]
+        try:
+            verdicts = await self._traced(self.together, batch)
+        except Exception as error:
+            log.warning("a call of many requests failed", call=self.name, requests=len(batch), error=repr(error))
+            verdicts = [None] * len(batch)
+        for waiting, verdict in zip(batch, verdicts, strict=True):
+            if verdict is None or verdict.word == "BUSY":
+                self.reruns.inc()
+                self.again.append(waiting)
+                self.rerun.set()
+            else:
+                self._end(waiting, verdict)
+
+    async def _run_alone(self, call: Call[RequestT, VerdictT]) -> None:
+        while True:
+            while not self.again:
+                self.rerun.clear()
+                await self.rerun.wait()
+            waiting = self.again.popleft()
+            outcome: VerdictT | Exception = GONE
+            if not waiting.answer.done():
+                try:
+                    (outcome,) = await self._traced(call, [waiting])
+                except Exception as error:
+                    outcome = error
+            self._end(waiting, outcome)
+
+    async def _watch(self) -> None:
+        """A database that does not answer keeps every call; whoever waits behind them is told in time."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            oldest = asyncio.get_running_loop().time() - MOST_SECONDS
+            for queue, end in ((self.waiting, self._answer), (self.again, self._end)):
+                for waiting in [waiting for waiting in queue if waiting.since < oldest]:
+                    queue.remove(waiting)
+                    end(waiting, Unavailable("The database did not answer in time; try again with the same key."))
+
+    def _take(self) -> list[_Waiting[RequestT, VerdictT]]:
+        """The next call's requests."""
+        batch: list[_Waiting[RequestT, VerdictT]] = []
+        later: list[_Waiting[RequestT, VerdictT]] = []
+        touched = set(self.under_way)
+        for _ in range(min(len(self.waiting), LOOK_AHEAD)):
+            if len(batch) == LARGEST_BATCH:
+                break
+            waiting = self.waiting.popleft()
+            if waiting.answer.done():
+                self._answer(waiting, GONE)
+                continue
+            (batch if touched.isdisjoint(waiting.touched) else later).append(waiting)
+            touched |= waiting.touched  # also of those left for later: nobody overtakes on a seat
+        self.waiting.extendleft(reversed(later))
+        return batch
+
+    def _end(self, waiting: _Waiting[RequestT, VerdictT], outcome: VerdictT | Exception) -> None:
+        """What it touched is free for the next call."""
+        self.under_way -= waiting.touched
+        self.work.set()
+        self._answer(waiting, outcome)
+
+    def _answer(self, waiting: _Waiting[RequestT, VerdictT], outcome: VerdictT | Exception) -> None:
+        self.unanswered -= 1
+        self.answered.set()
+        if waiting.answer.done():
+            return  # its caller has gone
+        if isinstance(outcome, Exception):
+            waiting.answer.set_exception(outcome)
+        else:
+            waiting.answer.set_result(outcome)
+
+    async def _traced(
+        self, call: Call[RequestT, VerdictT], batch: Sequence[_Waiting[RequestT, VerdictT]]
+    ) -> list[VerdictT]:
+        """A span of its own, for a call is nobody's alone; it links to those of its callers."""
+        links = [trace.Link(waiting.caller) for waiting in batch]
+        with tracer.start_as_current_span(f"booking.{self.name}", links=links):
+            return await call([waiting.request for waiting in batch])

@@ -1,0 +1,43 @@
+"""What best available chooses from: where an event's seats stand, and which are free."""
+
+from pathlib import Path
+from uuid import UUID
+
+from chassis.queries import load_queries
+from services.booking.rows import PlacedSeats, SeatStates
+from services.booking.store.shards import Shard
+
+queries = load_queries(Path(__file__).parent / "picture.sql")
+
+
+async def get_placed_seats(shard: Shard, event: int) -> PlacedSeats | None:
+    """All seats of an event, in the plan's order."""
+    row = await shard.read(lambda connection: queries.get_placed_seats(connection, event=event))
+    if row is None:
+        return None
+    known: dict[str, str] = {}
+    return PlacedSeats(
+        version=row["version"],
+        focal=None if row["focal_x"] is None else (row["focal_x"], row["focal_y"]),
+        tiers=row["tiers"],
+        seats=row["seats"],
+        seat_tiers=row["seat_tiers"],
+        sections=[known.setdefault(section, section) for section in row["sections"]],
+        row_indexes=row["row_indexes"],
+        x=row["x"],
+        y=row["y"],
+        accessible=row["accessible"],
+        companion=row["companion"],
+    )
+
+
+async def get_states(shard: Shard, event: int) -> SeatStates | None:
+    """What may be had of an event's seats at this moment."""
+    row = await shard.read(lambda connection: queries.get_states(connection, event=event))
+    return row and SeatStates(row["version"], (row["states"] or "").encode())
+
+
+async def get_replay(shard: Shard, event: int, account: str, key: str) -> tuple[UUID, bytes] | None:
+    """The hold that an account's key has made, and the fingerprint of what was asked for."""
+    row = await shard.write(lambda connection: queries.get_replay(connection, event=event, account=account, key=key))
+    return row and (row["hold_id"], row["fingerprint"])

@@ -1,0 +1,77 @@
+"""Each promise's check finds the violation that is planted for it, and nothing where none is."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from rowlock.booking.v1 import booking_pb2 as pb
+
+from services.booking.store.invariants import NAMES
+from services.booking.tickets import issue_tickets
+from tests.integration.booking.booth import Booth, timestamp
+from tests.integration.booking.test_booking_areas import floor
+
+FREE = "state = 'AVAILABLE', hold_id = NULL, hold_expires_at = NULL, order_id = NULL"
+
+VIOLATIONS = {
+    "seat_with_two_orders": "DROP INDEX a_seat_has_one_live_order; INSERT INTO order_seat SELECT o.order_id, 3, 7, 0, 0"
+    " FROM orders o WHERE o.account = 'cid'",
+    "order_without_its_seats": f"UPDATE seat SET {FREE} WHERE seat_id = 3",
+    "seat_without_its_order": "UPDATE seat SET state = 'SOLD', order_id = uuidv7() WHERE seat_id = 10",
+    "ended_order_keeps_a_seat": "UPDATE order_seat SET live = true WHERE seat_id = 6",
+    "held_seat_without_its_hold": "UPDATE seat SET state = 'HELD', hold_id = uuidv7(),"
+    " hold_expires_at = clock_timestamp() + interval '1 h' WHERE seat_id = 10",
+    "held_seat_that_nobody_sweeps": "UPDATE hold SET swept = true WHERE account = 'ann'",
+    "hold_without_its_seats": f"UPDATE seat SET {FREE} WHERE seat_id = 1",
+    "hold_and_order_disagree": "UPDATE hold SET state = 'RELEASED' WHERE account = 'bob'",
+    "area_units_do_not_add_up": "UPDATE area_counter SET available = available + 1",
+    "area_oversold": "UPDATE area SET capacity = 4",
+    "units_from_nowhere": "UPDATE hold SET amounts = '{1}' WHERE account = 'dan'",
+    "units_of_an_ended_hold": "UPDATE hold SET state = 'EXPIRED', end_time = clock_timestamp() WHERE account = 'dan'",
+    "hold_overdue": "UPDATE hold SET expires_at = clock_timestamp() - interval '2 min' WHERE account = 'ann'",
+    "account_over_its_cap": "UPDATE event SET tickets_per_account = 1",
+    "order_total_is_not_its_prices": "UPDATE orders SET total_amount = total_amount + 1 WHERE account = 'eve'",
+    "confirmed_order_without_tickets": "DELETE FROM ticket;"
+    " UPDATE orders SET confirm_time = confirm_time - interval '2 min' WHERE state = 'CONFIRMED'",
+    "ticket_without_its_order": "UPDATE ticket SET state = 'VALID' WHERE seat_id = 6",
+    "revoked_ticket_of_a_confirmed_order": "UPDATE ticket SET state = 'REVOKED' WHERE seat_id = 3",
+    "order_without_its_charge": "DELETE FROM outbox WHERE sink = 'payments'",
+    "order_past_its_bound": "UPDATE orders SET create_time = create_time - interval '2 h'",
+    "refund_not_owed": "UPDATE refund_due SET amount = amount + 1",
+    "paid_order_that_ended_without_a_refund": "DELETE FROM refund_due",
+    "outbox_undelivered": "UPDATE outbox SET due_time = due_time - interval '1 day', claim_number = 1",
+    "outbox_parked": "UPDATE outbox SET parked_time = clock_timestamp()",
+}
+
+
+async def populate(booth: Booth) -> None:
+    """Of everything: ann and dan hold, cid waits for payment, bob and eve bought, fay cancelled, gil failed."""
+    end = timestamp(datetime.now(UTC) + timedelta(hours=1))
+    await booth.internal.PutInventory(floor(10, cancel_end_time=end, resale=True))
+    await booth.hold("ann", 1, 2)
+    await booth.units("dan", 2)
+    holds = {"cid": await booth.hold("cid", 5), "gil": await booth.hold("gil", 7), "fay": await booth.hold("fay", 6)}
+    holds |= {"bob": await booth.hold("bob", 3, 4), "eve": await booth.units("eve", 3)}
+    orders = {account: await booth.order(account, hold.hold_id) for account, hold in holds.items()}
+    for account in ("bob", "eve", "fay"):
+        await booth.outcome(orders[account], pb.PAYMENT_OUTCOME_SUCCEEDED)
+    await booth.outcome(orders["gil"], pb.PAYMENT_OUTCOME_FAILED, "CARD_DECLINED")
+    await issue_tickets(booth.shards["s1"])
+    await booth.cancel("fay", orders["fay"])
+
+
+async def test_nothing_is_found_where_nothing_is_broken(booth: Booth) -> None:
+    await populate(booth)
+    assert await booth.broken() == {}
+    assert set(VIOLATIONS) == set(NAMES)
+
+
+@pytest.mark.parametrize("name", VIOLATIONS)
+async def test_a_planted_violation_is_found(booth: Booth, name: str) -> None:
+    await populate(booth)
+    for statement in VIOLATIONS[name].split(";"):
+        await booth.execute(statement)
+    answer = await booth.admin.CheckInvariants(pb.CheckInvariantsRequest())
+    (found,) = [invariant for invariant in answer.invariants if invariant.name == name]
+    assert found.violations >= 1
+    assert found.examples
+    assert found.description

@@ -1,0 +1,153 @@
+"""The picture between two readings, and how often it is read."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from services.booking import picture as module
+from services.booking.best_available import candidates
+from services.booking.errors import EventNotFound
+from services.booking.picture import Picture, Watch, Watches
+from services.booking.rows import Ask, PlacedSeats, SeatStates
+from services.booking.seat_plan import make_plan
+from tests.unit.booking.halls import hall, placed
+
+
+class House:
+    """Stands where the database is."""
+
+    def __init__(self, *rows: str) -> None:
+        self.placed: PlacedSeats | None = placed(*rows)
+        self.states: SeatStates | None = SeatStates(1, b"F" * len(self.placed.seats))
+        self.loads, self.looks = 0, 0
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.watch = Watch(self.load, self.look)
+
+    async def load(self) -> PlacedSeats | None:
+        self.loads += 1
+        return self.placed
+
+    async def look(self) -> SeatStates | None:
+        self.looks += 1
+        states = self.states
+        await asyncio.sleep(0)
+        self.meanwhile()
+        return states
+
+
+def test_states_come_by_id_and_go_by_place() -> None:
+    plan = make_plan(
+        PlacedSeats(1, None, [1], [7, 3, 5], [1] * 3, ["A"] * 3, [0, 1, 1], [0] * 3, [0] * 3, [False] * 3, [False] * 3)
+    )
+    picture = Picture(plan)
+    picture.apply(b"FHX")  # seats 3, 5, 7
+    assert (picture.free, picture.coming) == ([0, 0b01], [0, 0b10])
+
+
+def test_what_is_in_hand_is_not_free_until_it_is_given_back() -> None:
+    picture = Picture(hall("oooo"))
+    picture.apply(b"FFFF")
+    (party,) = candidates(picture.plan, picture.free, Ask(2))
+    picture.take(party)
+    assert picture.free == [0b1100]
+    picture.apply(b"FFFF")  # a reading changes nothing of it
+    assert picture.free == [0b1100]
+    picture.give_back(party)
+    assert picture.free == [0b1111]
+    picture.take(party)
+    picture.mark([1])
+    picture.give_back(party)
+    assert (picture.free, picture.coming) == ([0b1110], [0b0001])
+
+
+def test_a_mark_outlives_the_reading_that_was_under_way() -> None:
+    picture = Picture(hall("oooo"))
+    picture.reading()
+    picture.mark([2])
+    picture.apply(b"FFFF")
+    assert picture.free == [0b1101]
+    picture.reading()
+    picture.apply(b"FFFF")  # began after it, so it is the newer
+    assert picture.free == [0b1111]
+
+
+async def test_many_callers_share_one_reading() -> None:
+    house = House("oooo")
+    await asyncio.gather(*(house.watch.get() for _ in range(50)))
+    assert (house.loads, house.looks) == (1, 1)
+    await house.watch.get()
+    assert house.looks == 1
+
+
+async def test_an_old_picture_is_read_again_behind_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
+    house = House("oooo")
+    picture = await house.watch.get()
+    house.watch.began -= module.FRESH_SECONDS + 0.01
+    house.states = SeatStates(1, b"XXXX")
+    assert (await house.watch.get()).free == [0b1111]
+    for _ in range(5):
+        await asyncio.sleep(0.01)
+    assert picture.free == [0]
+    house.watch.began -= module.STALE_SECONDS
+    house.states = SeatStates(1, b"FXXX")
+    assert (await house.watch.get()).free == [1]
+
+
+async def test_a_reading_that_began_before_is_not_enough() -> None:
+    house = House("oooo")
+    moment = 0.0
+
+    def later() -> None:
+        nonlocal moment
+        if not moment:
+            moment = asyncio.get_running_loop().time()
+            house.states = SeatStates(1, b"XXXX")
+
+    house.meanwhile = later
+    await house.watch.get()
+    assert (await house.watch.get_since(moment)).free == [0]
+    assert house.looks == 2
+
+
+async def test_a_new_version_brings_its_plan() -> None:
+    house = House("oooo")
+    await house.watch.get()
+    house.placed = placed("oo", "oooo")
+    house.placed = PlacedSeats(2, *[getattr(house.placed, name) for name in PlacedSeats.__slots__[1:]])
+    house.states = SeatStates(2, b"FFFFFX")
+    picture = await house.watch.get_since(asyncio.get_running_loop().time())
+    assert (picture.plan.version, picture.free) == (2, [0b11, 0b0111])
+
+
+async def test_an_event_that_does_not_exist_and_a_reading_that_fails() -> None:
+    house = House("oooo")
+    house.states = None
+    with pytest.raises(EventNotFound):
+        await house.watch.get()
+    house.placed = None
+    with pytest.raises(EventNotFound):
+        await house.watch.get()
+
+
+def test_the_least_used_picture_goes_first() -> None:
+    house, watches = House("oo"), Watches(most=2)
+    for key in "abac":
+        watches.get(key, lambda: Watch(house.load, house.look))
+    assert list(watches.watches) == ["a", "c"]
+    watches.forget("a")
+    watches.forget("z")
+    assert list(watches.watches) == ["c"]
+
+
+def test_a_crowd_widens_the_choice_and_one_lost_race_does_not() -> None:
+    watch = House("oo").watch
+    watch.calls = 1
+    assert watch.crowd() == 1
+    watch.raced()
+    assert watch.crowd() == 1
+    watch.raced()
+    assert watch.crowd() > 1
+    watch.calls = 10
+    assert watch.crowd() >= 19
