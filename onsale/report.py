@@ -44,7 +44,10 @@ def write_report(
         _table(["", ""], [(name.replace("_", " "), value) for name, value in summary.items()]),
         "<h2>Seats and orders</h2>",
         _table(["Seats", "Count"], [(name.replace("_", " "), n) for name, n in verdict.seats.items()]),
-        _table(["Orders", "Count"], [(name.removeprefix("ORDER_STATE_").lower().replace("_", " "), n) for name, n in verdict.orders.items()]),
+        _table(
+            ["Orders", "Count"],
+            [(name.removeprefix("ORDER_STATE_").lower().replace("_", " "), n) for name, n in verdict.orders.items()],
+        ),
         "<h2>How it ended for the fans</h2>",
         _table(["Ending", "Fans"], Counter(seen.endings).most_common()),
         "<h2>Calls</h2>",
@@ -53,8 +56,8 @@ def write_report(
             [_call(each, measured) for each in measured.seconds],
         ),
         "<h2>Promises</h2>",
-        "<p>Asked of every service after the sale. Double sales, double charges and lost orders are counted above, from what"
-        " the fans were told, the orders, and the processor's ledger.</p>",
+        "<p>Asked of every service after the sale. Double sales, double charges and lost orders are counted above, from"
+        " what the fans were told, the orders, and the processor's ledger.</p>",
         _table(
             ["Service", "Check", "Broken", "What a broken one means"],
             [(service, name, n, words) for service, name, n, words in verdict.invariants],

@@ -19,9 +19,10 @@ class Settings(ServiceSettings):
 
     stream_listen: Address = Field("127.0.0.1:0", description="where the HTTP/1.1 listener for event streams listens")
     shards: str = Field(
-        description="booking's shards, `s1=postgresql://…,s2=…`; the role may replicate and read the publication"
+        repr=False,
+        description="booking's shards, `s1=postgresql://…,s2=…`; the role may replicate and read the publication",
     )
-    redis_url: str = Field(description="where pictures and recent ticks are kept")
+    redis_url: str = Field(repr=False, description="where pictures and recent ticks are kept")
     publication: str = Field("rowlock_seats", description="booking's publication of its seats")
     slot_prefix: str = Field(
         "rowlock_seatfeed", pattern="^[a-z0-9_]{1,40}$", description="the replication slot is `<prefix>_<shard>`"

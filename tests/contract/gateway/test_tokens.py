@@ -213,6 +213,20 @@ SPOOFED = {
 }
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("x-envoy-upstream-rq-timeout-ms", "1"), ("x-envoy-upstream-alt-stat-name", "eve"), ("grpc-timeout", "1m")],
+)
+def test_a_caller_gives_envoy_and_grpc_no_orders(house: House, client: httpx.Client, name: str, value: str) -> None:
+    async def slowly(_request: object) -> catalog_pb2.GetEventResponse:
+        await asyncio.sleep(0.2)
+        return catalog_pb2.GetEventResponse()
+
+    house.recorder.answers["GetEvent"] = slowly
+    assert client.get(f"/v1/events/{EVENT}", headers={name: value}).status_code == 200
+    assert name not in house.recorder.arrivals[0].metadata
+
+
 @pytest.mark.parametrize("path", [f"/v1/events/{EVENT}", "/v1/orders"])
 def test_identity_from_outside_is_stripped(house: House, client: httpx.Client, path: str) -> None:
     needed = house.user() if path == "/v1/orders" else {}

@@ -3,6 +3,7 @@
 import pytest
 from redis.crc import key_slot
 
+from services.waitingroom.admitter import Admitter
 from services.waitingroom.errors import AdmissionMissed, EventNotFound, LeaseEnded, NotOnSale, NotYet
 from services.waitingroom.line import state_of
 from services.waitingroom.rows import LineState, Policy, PositionState, Sales
@@ -31,7 +32,7 @@ async def test_nobody_knows_an_event_that_was_not_announced(room: Room) -> None:
     with pytest.raises(EventNotFound):
         await room.leases.heartbeat(EVENT, "ann")
     with pytest.raises(EventNotFound):
-        await room.leases.leave_event(EVENT, "ann", 1)
+        await room.leave("ann", 1)
     assert await room.client.keys() == []
 
 
@@ -106,6 +107,16 @@ async def test_a_place_that_was_not_claimed_is_free_again_after_the_grace(room: 
     assert (await room.lines.tick(EVENT)).advanced == 0
     room.at(60.5)
     assert (await room.lines.tick(EVENT)).advanced == 1
+
+
+async def test_a_line_that_cannot_be_moved_holds_up_no_other(room: Room) -> None:
+    """Its data is damaged. A round that failed would be followed by longer and longer pauses, for every line."""
+    await room.announce()
+    await room.lines.put_line_policy("evt_s1_6", Policy(1, True, 10, 0, 0))
+    await room.client.set(keys_of("evt_s1_6")[2], "no sorted set")
+    await room.join("ann")
+    assert await Admitter(room.lines).run_once() == 0
+    assert (await room.lines.get_line(EVENT)).admitted_through == 1
 
 
 async def test_enter_event_again_is_the_same_lease(room: Room) -> None:
@@ -187,8 +198,8 @@ async def test_leave_event_gives_back_the_lease_or_the_position(room: Room) -> N
     await room.lines.tick(EVENT)
     await room.enter("ann", 1)
     for _ in range(2):
-        await room.leases.leave_event(EVENT, "ann", 1)
-        await room.leases.leave_event(EVENT, "bob", 2)
+        await room.leave("ann", 1)
+        await room.leave("bob", 2)
     with pytest.raises(LeaseEnded):
         await room.enter("ann", 1)
     with pytest.raises(LeaseEnded):
@@ -206,7 +217,18 @@ async def test_leave_event_with_an_older_position_gives_nothing_back(room: Room)
     assert await room.join("ann") == 2
     await room.lines.tick(EVENT)
     await room.enter("ann", 2)
-    await room.leases.leave_event(EVENT, "ann", 1)
+    await room.leave("ann", 1)
+    assert await in_flight(room) == 1
+
+
+async def test_leave_event_with_a_position_of_another_counting_gives_nothing_back(room: Room) -> None:
+    await room.announce()
+    await room.join("ann")
+    await room.leases.leave_event(EVENT, "ann", 1, await room.epoch() - 1)
+    assert await room.join("ann") == 1
+    await room.lines.tick(EVENT)
+    await room.enter("ann", 1)
+    await room.leases.leave_event(EVENT, "ann", 1, await room.epoch() - 1)
     assert await in_flight(room) == 1
 
 
@@ -243,7 +265,7 @@ async def test_an_event_without_a_line_admits_at_once(room: Room) -> None:
     with pytest.raises(LeaseEnded):
         await room.leases.heartbeat(EVENT, "ann")
     assert await room.enter("ann", 0) == START + 260_000
-    await room.leases.leave_event(EVENT, "ann", 0)
+    await room.leave("ann", 0)
     assert await in_flight(room) == 0
     assert await room.lines.list_lines() == []
 
@@ -330,7 +352,7 @@ async def test_tick_counts_those_who_leave_finish_or_fall_silent(room: Room) -> 
     await room.lines.tick(EVENT)
     for position, account in enumerate(accounts, 1):
         await room.enter(account, position)
-    await room.leases.leave_event(EVENT, "ann", 1)
+    await room.leave("ann", 1)
     room.at(0.5)
     await room.lines.tick(EVENT)
     one = float(await room.client.hget(room.line_key, "leaving") or 0)
