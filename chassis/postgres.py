@@ -21,6 +21,22 @@ POOL_WAIT = Histogram("rowlock_pool_wait_seconds", "Wait for a pooled connection
 
 # The session ended, or the server ended the statement: whether anything was done is not known.
 LOST = (OSError, asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError)
+# The server is gone, starting, or full, or the pool stayed busy.
+NO_CONNECTION = (
+    TimeoutError,
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+)
+
+# What the migrations of every service set for its role; a service that starts compares.
+EXPECTED_SETTINGS = {
+    "default_transaction_isolation": "read committed",
+    "statement_timeout": "5s",
+    "lock_timeout": "2s",
+    "idle_in_transaction_session_timeout": "10s",
+}
 
 _background: set[asyncio.Task[Any]] = set()
 
@@ -49,14 +65,23 @@ async def acquire(pool: asyncpg.Pool, name: str = "") -> AsyncIterator[asyncpg.C
     with POOL_WAIT.labels(name).time():
         try:
             connection = await pool.acquire(timeout=POOL_WAIT_SECONDS)
-        except (TimeoutError, OSError, asyncpg.PostgresConnectionError, asyncpg.CannotConnectNowError) as error:
+        except NO_CONNECTION as error:
             raise Unavailable("The database did not answer in time; try again with the same key.") from error
     try:
         yield connection
-    except LOST as error:
+    except (*LOST, asyncpg.InterfaceError) as error:
+        if isinstance(error, asyncpg.InterfaceError) and not _is_gone(connection):
+            raise  # a mistake of ours; on a closed connection it is what the end of a transaction makes of the loss
         raise Unavailable("The database went away meanwhile; try again with the same key.") from error
     finally:
         await pool.release(connection)
+
+
+def _is_gone(connection: asyncpg.Connection) -> bool:
+    try:
+        return bool(connection.is_closed())
+    except asyncpg.InterfaceError:
+        return True  # the pool took it back when the session ended
 
 
 async def with_retries(work: Callable[[], Awaitable[T]]) -> T:

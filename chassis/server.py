@@ -22,6 +22,8 @@ from chassis.telemetry import CALL_SECONDS
 from chassis.workers import Worker
 
 LARGEST_MESSAGE_BYTES = 32 * 1024 * 1024  # an inventory of 200,000 seats is about 8 MB
+# Less than a channel's KEEPALIVE_MS: else a client that asks over a quiet stream whether we live is sent away for it.
+SHORTEST_PING_INTERVAL_MS = 10_000
 LARGEST_METADATA_BYTES = 64 * 1024  # twice what the edge lets in; gRPC's 8 KB would make a browser's cookies a 429
 
 Handler = Any  # grpc.RpcMethodHandler, whose stub is generic and whose class is not
@@ -45,6 +47,7 @@ class Server:
                 ("grpc.max_send_message_length", LARGEST_MESSAGE_BYTES),
                 ("grpc.max_metadata_size", LARGEST_METADATA_BYTES),
                 ("grpc.absolute_max_metadata_size", LARGEST_METADATA_BYTES),
+                ("grpc.http2.min_ping_interval_without_data_ms", SHORTEST_PING_INTERVAL_MS),
                 ("grpc.so_reuseport", 0),  # a second process on a busy port must fail, not share it in silence
             ],
         )
@@ -88,7 +91,9 @@ class Server:
         await self.stop()
         for task in tasks:
             task.cancel()
-        for result in await asyncio.gather(*tasks, return_exceptions=True):
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        await finished()
+        for result in results:
             if isinstance(result, Exception):
                 raise result
 

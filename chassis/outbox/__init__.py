@@ -11,19 +11,18 @@ import asyncpg
 import structlog
 from prometheus_client import Gauge
 
-from chassis.postgres import acquire
+from chassis.postgres import acquire, finish
 from chassis.queries import load_queries
 
 OUTBOX_MIGRATIONS = Path(__file__).parent / "migrations"
 
 BATCH = 64  # rows of one claim: delivered side by side, so also the most calls under way at the sink
 CLAIM_SECONDS = 30.0  # longer than a delivery's deadline, so that a live relay never loses its claim
-MOST_REFUSALS = (
-    8  # with the pauses below about ten minutes: long enough for a deploy that mends a bug to be rolled back
-)
+MOST_REFUSALS = 10  # with the rests below about ten minutes: long enough for a deploy to be rolled back
 FIRST_REST_SECONDS = 2.0
 LONGEST_REST_SECONDS = 300.0
 REFUSAL_LETTERS = 500
+MEASURE_SECONDS = 5.0  # between two counts of what is left, also while there is no end of it
 
 DEPTH = Gauge("rowlock_outbox_depth", "Messages not yet delivered", ["sink"])
 PARKED = Gauge("rowlock_outbox_parked", "Messages that wait for a person", ["sink"])
@@ -62,14 +61,17 @@ class Relay:
 
     def __init__(self, pool: asyncpg.Pool, sink: str, deliver: Callable[[Message], Awaitable[None]]) -> None:
         self.pool, self.sink, self.deliver = pool, sink, deliver
+        self.measured = -MEASURE_SECONDS
 
     async def run_once(self) -> int:
-        """Claims a batch, commits the claim, delivers; how many messages were delivered."""
-        messages = await self._claim()
-        if not messages:
-            await self._measure()
-            return 0
+        """Claims a batch, commits the claim, delivers; how many were claimed, 0 also when the sink is away: then the
+        worker pauses."""
+        await self._measure()
+        messages = await finish(self._claim())
         verdicts = await asyncio.gather(*(self._try(message) for message in messages))
+        return await finish(self._settle(messages, verdicts))
+
+    async def _settle(self, messages: list[Message], verdicts: list[Exception | None]) -> int:
         delivered = [m.message_id for m, verdict in zip(messages, verdicts, strict=True) if verdict is None]
         away = [m.message_id for m, v in zip(messages, verdicts, strict=True) if isinstance(v, SinkUnavailable)]
         async with acquire(self.pool, "outbox") as connection:
@@ -82,9 +84,7 @@ class Relay:
                     await self._refuse(connection, message, verdict)
         if away:
             log.warning("sink is away", sink=self.sink, messages=len(away))
-            await self._measure()
-            return 0  # the worker pauses
-        return len(messages)
+        return 0 if away else len(messages)
 
     async def _claim(self) -> list[Message]:
         async with acquire(self.pool, "outbox") as connection:
@@ -112,6 +112,10 @@ class Relay:
         log.error("message refused", sink=self.sink, message=message.message_id, refusal=refusal, parked=bool(parked))
 
     async def _measure(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now < self.measured + MEASURE_SECONDS:
+            return
+        self.measured = now
         async with acquire(self.pool, "outbox") as connection:
             row = await queries.depth(connection, sink=self.sink)
         DEPTH.labels(self.sink).set(row["waiting"])

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from chassis.client import open_channel
 from chassis.server import Server, run_main
-from chassis.settings import load_settings
+from chassis.settings import load_settings, parse_shards
 from chassis.telemetry import start_telemetry
 from services.booking.holds import Holds
 from services.booking.inventory import Inventories
@@ -12,7 +12,7 @@ from services.booking.orders import Orders
 from services.booking.peers import Payments, WaitingRoom
 from services.booking.sales import Sales
 from services.booking.server import add_servicers
-from services.booking.settings import Settings, parse_shards
+from services.booking.settings import Settings
 from services.booking.store.shards import open_shards
 from services.booking.tickets import Tickets
 from services.booking.workers import Workers

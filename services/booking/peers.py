@@ -10,19 +10,13 @@ from rowlock.money.v1 import money_pb2
 from rowlock.payments.v1 import payments_pb2, payments_pb2_grpc
 from rowlock.waitingroom.v1 import waitingroom_pb2, waitingroom_pb2_grpc
 
+from chassis.client import is_away
 from chassis.errors import reason_of
 from chassis.outbox import Message, SinkUnavailable
 from services.booking.rows import EventSales, id_text
 
 CHARGE_SECONDS = 10.0  # payments answers once its attempt is written; well inside the relay's claim
 REPORT_SECONDS = 1.0  # the next report is due by then
-
-AWAY = {
-    grpc.StatusCode.UNAVAILABLE,
-    grpc.StatusCode.DEADLINE_EXCEEDED,
-    grpc.StatusCode.CANCELLED,
-    grpc.StatusCode.RESOURCE_EXHAUSTED,
-}
 
 LOST_REPORTS = Counter("booking_sales_reports_lost_total", "Reports that waitingroom did not take")
 
@@ -52,7 +46,7 @@ class Payments:
         try:
             await self.stub.ChargeOrder(request, timeout=CHARGE_SECONDS)
         except grpc.aio.AioRpcError as error:
-            if error.code() in AWAY:
+            if is_away(error):
                 raise SinkUnavailable("payments") from error
             raise ChargeRefused(reason_of(error)[0] or error.code().name) from error
 

@@ -4,7 +4,7 @@ from functools import partial
 
 from chassis.client import open_channel
 from chassis.outbox import Relay
-from chassis.postgres import finished, open_pool
+from chassis.postgres import EXPECTED_SETTINGS, finished, open_pool
 from chassis.server import Server, run_main
 from chassis.settings import load_settings
 from chassis.telemetry import start_telemetry
@@ -14,7 +14,7 @@ from services.payments.peers import Booking
 from services.payments.processor import StripeProcessor
 from services.payments.server import add_servicers
 from services.payments.settings import PaymentsSettings
-from services.payments.store.attempts import EXPECTED_SETTINGS, Attempts
+from services.payments.store.attempts import Attempts
 from services.payments.store.invariants import Invariants
 from services.payments.workers import MEASURE_SECONDS, ChargeWorker, measure_once
 

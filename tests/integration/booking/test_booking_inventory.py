@@ -62,6 +62,10 @@ FAULTS: list[Callable[[pb.PutInventoryRequest], Any]] = [
     lambda r: r.tiers[0].price.MergeFrom(Money(currency_code="EURO")),
     lambda r: r.tiers[0].fee.MergeFrom(Money(currency_code="USD")),
     lambda r: r.tiers.append(r.tiers[0]),
+    lambda r: r.tiers[0].fee.MergeFrom(Money(amount_minor=10**12 + 1)),
+    lambda r: r.tiers[0].MergeFrom(pb.InventoryTier(name="x" * 201)),
+    lambda r: r.seats[3].MergeFrom(pb.InventorySeat(section="x" * 201)),
+    lambda r: r.seats[3].MergeFrom(pb.InventorySeat(row="A\0")),
 ]
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from chassis import outbox
 from chassis.outbox import Message, Relay, SinkUnavailable
+from chassis.postgres import finished
 
 
 @pytest.fixture
@@ -108,3 +109,43 @@ async def test_what_rolled_back_is_never_delivered(pool: asyncpg.Pool) -> None:
         await outbox.put(connection, sink="tried", aggregate_id="a", kind="charge", payload={})
         await transaction.rollback()
     assert await Relay(pool, "tried", Sink()).run_once() == 0
+
+
+async def test_a_refused_message_rests_twice_as_long_each_time(pool: asyncpg.Pool) -> None:
+    await put(pool, "poison")
+    sink, rests = Sink(), []
+    sink.fault = ValueError("no such order")
+    for _ in range(4):
+        await Relay(pool, "tried", sink).run_once()
+        rests.append(await pool.fetchval("SELECT extract(epoch FROM claimed_until - clock_timestamp()) FROM outbox"))
+        assert await Relay(pool, "tried", sink).run_once() == 0  # it rests
+        await pool.execute("UPDATE outbox SET claimed_until = NULL")
+    assert sink.faults == 4
+    assert 0.5 < rests[0] <= 2
+    assert 7 < rests[3] <= 16
+
+
+async def test_what_is_left_is_counted_also_while_there_is_work(pool: asyncpg.Pool) -> None:
+    for kind in ("first", "second", "third"):
+        await put(pool, "a", kind)
+    assert await Relay(pool, "tried", Sink()).run_once() == 1
+    assert outbox.DEPTH.labels("tried")._value.get() == 3
+    assert outbox.OLDEST.labels("tried")._value.get() > 0
+
+
+async def test_a_relay_that_is_stopped_still_notes_what_it_delivered(pool: asyncpg.Pool) -> None:
+    await put(pool, "a")
+    delivered = asyncio.Event()
+
+    async def deliver(_message: Message) -> None:
+        delivered.set()
+
+    async with pool.acquire() as other, other.transaction():
+        task = asyncio.create_task(Relay(pool, "tried", deliver).run_once())
+        await delivered.wait()
+        await other.execute("SELECT FROM outbox FOR UPDATE")
+        await asyncio.sleep(0.1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await finished()
+    assert await pool.fetchval("SELECT published_time IS NOT NULL FROM outbox")

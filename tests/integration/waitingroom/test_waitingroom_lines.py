@@ -6,7 +6,8 @@ from redis.crc import key_slot
 from services.waitingroom.admitter import Admitter
 from services.waitingroom.errors import AdmissionMissed, EventNotFound, LeaseEnded, NotOnSale, NotYet
 from services.waitingroom.line import state_of
-from services.waitingroom.rows import LineState, Policy, PositionState, Sales
+from services.waitingroom.rows import LineState, Policy, PositionState, Sales, Terms
+from services.waitingroom.store.leases import LeaseStore
 from services.waitingroom.store.scripts import keys_of
 from tests.integration.waitingroom.room import EVENT, START, Room
 
@@ -86,6 +87,15 @@ async def test_tick_never_passes_the_tail_nor_the_capacity(room: Room) -> None:
     for beat in range(2, 50):  # promised places are counted: nothing moves although nobody has come yet
         room.at(beat / 2)
         assert (await room.lines.tick(EVENT)).outcome == "STOOD"
+
+
+async def test_a_clock_that_was_set_back_stops_no_line(room: Room) -> None:
+    await room.announce()
+    room.at(100)
+    await room.lines.tick(EVENT)
+    await room.join("ann")
+    room.at(10)
+    assert (await room.lines.tick(EVENT)).advanced == 1
 
 
 async def test_tick_sooner_than_400_ms_does_nothing(room: Room) -> None:
@@ -180,6 +190,15 @@ async def test_heartbeat_renews_a_live_lease_but_never_past_the_longest_stay(roo
     assert await room.join("ann") == 2
 
 
+async def test_heartbeat_by_a_process_of_shorter_leases_shortens_none(room: Room) -> None:
+    await room.announce()
+    await room.join("ann")
+    await room.lines.tick(EVENT)
+    lease = await room.enter("ann", 1)
+    hasty = LeaseStore(room.scripts, Terms(lease_seconds=1))
+    assert (await hasty.heartbeat(EVENT, "ann")).expires == lease
+
+
 async def test_heartbeat_does_not_bring_back_a_lease_that_ran_out(room: Room) -> None:
     await room.announce()
     await room.join("ann")
@@ -270,6 +289,17 @@ async def test_an_event_without_a_line_admits_at_once(room: Room) -> None:
     assert await room.lines.list_lines() == []
 
 
+async def test_an_event_without_a_line_keeps_no_leases_that_ended_and_nothing_for_ever(room: Room) -> None:
+    await room.announce(line=False, capacity=0, end=1000)
+    await room.enter("ann", 0)
+    room.at(120)
+    await room.enter("bob", 0)
+    _, positions, _, _, leases, _ = keys_of(EVENT)
+    assert await room.client.zrange(leases, 0, -1) == ["bob"]
+    ends = [await room.client.pexpiretime(key) for key in (positions, leases)]
+    assert ends == [START + 1_000_000 + 86_400_000] * 2
+
+
 async def test_a_line_that_is_switched_off_admits_those_who_wait_and_switched_on_holds_them(room: Room) -> None:
     await room.announce(capacity=1)
     for account in ("ann", "bob"):
@@ -319,6 +349,13 @@ async def test_keys_of_an_event_share_a_slot_and_end_a_day_after_the_sale(room: 
     line = ends.pop(room.line_key)
     assert line == -1
     assert set(ends.values()) == {START + 100_000 + 86_400_000}
+
+
+async def test_a_sale_that_is_prolonged_keeps_its_positions_longer(room: Room) -> None:
+    await room.announce(end=100)
+    await room.join("ann")
+    await room.announce(end=-START / 1000)  # nobody knows when
+    assert await room.client.pexpiretime(keys_of(EVENT)[1]) == -1
 
 
 async def test_the_store_decides_the_time_where_no_test_does(room: Room) -> None:
