@@ -1,4 +1,5 @@
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,13 +9,15 @@ import pytest
 from chassis.migrate import MigrationError, migrate
 from tests.support import databases
 
+NAME = f"migrated_{os.getpid()}"  # workers share the server
+
 
 @pytest.fixture
 async def empty(postgres: str) -> AsyncIterator[str]:
     connection = await asyncpg.connect(postgres)
-    await connection.execute("CREATE DATABASE migrated")
+    await connection.execute(f"CREATE DATABASE {NAME}")
     await connection.close()
-    dsn = databases.at(postgres, database="migrated")
+    dsn = databases.at(postgres, database=NAME)
     yield dsn
     await databases.drop(postgres, dsn)
 
