@@ -2,9 +2,24 @@
 
 import grpc
 
+from chassis.errors import Contended, reason_of
+
 KEEPALIVE_MS = 20_000  # a peer that vanished without a word is noticed within half a minute
 
 SERVICE_CONFIG = '{"loadBalancingConfig": [{"round_robin": {}}]}'
+
+
+AWAY = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.CANCELLED,
+)
+
+
+def is_away(error: grpc.aio.AioRpcError) -> bool:
+    """Whether the peer could not be reached or was too busy: it has refused nothing, and later it may say yes."""
+    return error.code() in AWAY or reason_of(error)[0] == Contended.reason
 
 
 def open_channel(target: str) -> grpc.aio.Channel:

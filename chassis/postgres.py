@@ -22,10 +22,25 @@ STATEMENTS = 100  # prepared and kept by a connection; more than any service has
 POOL_WAIT = Histogram("rowlock_pool_wait_seconds", "Wait for a pooled connection", ["pool"])
 
 # The session ended, or the server ended the statement: whether anything was done is not known.
-NO_CONNECTION = (TimeoutError, OSError, asyncpg.PostgresConnectionError, asyncpg.CannotConnectNowError)
 NO_ANSWER = "The database did not answer in time; try again with the same key."
 WENT_AWAY = "The database went away meanwhile; try again with the same key."
 LOST = (OSError, asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError)
+# The server is gone, starting, or full, or the pool stayed busy.
+NO_CONNECTION = (
+    TimeoutError,
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+)
+
+# What the migrations of every service set for its role; a service that starts compares.
+EXPECTED_SETTINGS = {
+    "default_transaction_isolation": "read committed",
+    "statement_timeout": "5s",
+    "lock_timeout": "2s",
+    "idle_in_transaction_session_timeout": "10s",
+}
 
 _background: set[asyncio.Task[Any]] = set()
 
@@ -120,10 +135,19 @@ async def acquire(pool: asyncpg.Pool, name: str = "") -> AsyncIterator[asyncpg.C
             raise Unavailable(NO_ANSWER) from error
     try:
         yield connection
-    except LOST as error:
+    except (*LOST, asyncpg.InterfaceError) as error:
+        if isinstance(error, asyncpg.InterfaceError) and not _is_gone(connection):
+            raise  # a mistake of ours; on a closed connection it is what the end of a transaction makes of the loss
         raise Unavailable(WENT_AWAY) from error
     finally:
         await pool.release(connection)
+
+
+def _is_gone(connection: asyncpg.Connection) -> bool:
+    try:
+        return bool(connection.is_closed())
+    except asyncpg.InterfaceError:
+        return True  # the pool took it back when the session ended
 
 
 async def with_retries(work: Callable[[], Awaitable[T]]) -> T:

@@ -24,6 +24,8 @@ from chassis.telemetry import CALL_SECONDS
 from chassis.workers import Worker
 
 LARGEST_MESSAGE_BYTES = 32 * 1024 * 1024  # an inventory of 200,000 seats is about 8 MB
+# Less than a channel's KEEPALIVE_MS: else a client that asks over a quiet stream whether we live is sent away for it.
+SHORTEST_PING_INTERVAL_MS = 10_000
 LARGEST_METADATA_BYTES = 64 * 1024  # twice what the edge lets in; gRPC's 8 KB would make a browser's cookies a 429
 
 GARBAGE_THRESHOLD = 20_000  # objects; Python's 700 looks for garbage every other call, and finds none
@@ -50,6 +52,7 @@ class Server:
                 ("grpc.max_send_message_length", LARGEST_MESSAGE_BYTES),
                 ("grpc.max_metadata_size", LARGEST_METADATA_BYTES),
                 ("grpc.absolute_max_metadata_size", LARGEST_METADATA_BYTES),
+                ("grpc.http2.min_ping_interval_without_data_ms", SHORTEST_PING_INTERVAL_MS),
                 ("grpc.so_reuseport", 0),  # a second process on a busy port must fail, not share it in silence
             ],
         )
@@ -96,7 +99,9 @@ class Server:
         await self.stop()
         for task in tasks:
             task.cancel()
-        for result in await asyncio.gather(*tasks, return_exceptions=True):
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        await finished()
+        for result in results:
             if isinstance(result, Exception):
                 raise result
 

@@ -1,13 +1,25 @@
 """Typed settings from the environment. A start that fails names everything that is wrong, not the first thing."""
 
+import re
 import sys
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import Field, StringConstraints, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+SHARD_NAME = "[a-z][a-z0-9]{0,15}"
+NEXT_SHARD = re.compile(rf",\s*(?={SHARD_NAME}=)")  # a DSN may contain commas: it may name several hosts
 
 Address = Annotated[str, StringConstraints(pattern=r"^[^\s:]+:\d{1,5}$")]
 """`host:port`. Port 0 lets the system choose."""
+
+
+def _words(value: Any) -> Any:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
+"""Words with commas between."""
 
 
 class ServiceSettings(BaseSettings):
@@ -42,6 +54,20 @@ def load_settings(settings: type[SettingsT]) -> SettingsT:
             name = variable(settings, str(fault["loc"][0])) if fault["loc"] else "settings"
             print(f"{name}: {fault['msg']}", file=sys.stderr)  # noqa: T201
         raise SystemExit(2) from None
+
+
+def parse_shards(text: str) -> dict[str, str]:
+    """DSNs by name, in the order given, of `s1=postgresql://…,s2=…`. Raises ValueError, which shows no DSN: there may
+    be a password in it."""
+    shards: dict[str, str] = {}
+    for part in NEXT_SHARD.split(text.strip().removesuffix(",")):
+        name, _, dsn = part.partition("=")
+        if not re.fullmatch(SHARD_NAME, name) or not dsn:
+            raise ValueError("each shard is `name=dsn`, with commas between shards; a name is letters and digits")
+        if name in shards:
+            raise ValueError(f"shard {name} is named twice")
+        shards[name] = dsn.strip()
+    return shards
 
 
 def variable(settings: type[BaseSettings], field: str) -> str:

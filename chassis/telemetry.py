@@ -3,6 +3,7 @@
 import logging
 import re
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
@@ -62,8 +63,17 @@ def _add_trace(_logger: Any, _method: str, event: structlog.typing.EventDict) ->
 
 def _redact(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     for name, value in event.items():
-        if SECRET_NAMES.search(name):
-            event[name] = "[redacted]"
-        elif isinstance(value, str):
-            event[name] = SECRET_VALUES.sub("[redacted]", value)
+        event[name] = _without_secrets(name, value)
     return event
+
+
+def _without_secrets(name: str, value: Any) -> Any:
+    if SECRET_NAMES.search(name):
+        return "[redacted]"
+    if isinstance(value, str):
+        return SECRET_VALUES.sub("[redacted]", value)
+    if isinstance(value, Mapping):
+        return {key: _without_secrets(str(key), each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_without_secrets("", each) for each in value]
+    return value

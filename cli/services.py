@@ -1,4 +1,4 @@
-"""Calls to the services' admin RPCs, with their refusals as sentences."""
+"""Calls to the services, with their refusals as sentences."""
 
 from collections.abc import Callable
 from typing import Any

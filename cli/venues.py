@@ -7,7 +7,7 @@ import typer
 from rowlock.catalog.v1 import catalog_pb2 as pb2
 from rowlock.catalog.v1.catalog_pb2_grpc import CatalogAdminServiceStub
 
-from cli.errors import CliError
+from cli.errors import REFUSED, CliError
 from cli.halls import HALLS
 from cli.halls.plan_file import SeatCountError
 from cli.options import AsJson, City, Country, TimeZone
@@ -36,7 +36,7 @@ class Venues:
         for summary in self.list():
             if name in (summary.venue.venue_id, summary.venue.name):
                 return summary
-        raise CliError(f'There is no venue "{name}"; see rowlock venue list.', 1)
+        raise CliError(f'There is no venue "{name}"; see rowlock venue list.', REFUSED)
 
     def store(self, plan: bytes, venue: pb2.Venue, *, repair: bool = False) -> pb2.ImportVenueResponse:
         """A new venue needs all of its fields; what is empty of a known one stays as it is."""

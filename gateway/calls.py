@@ -33,6 +33,8 @@ class Call:
     success_status: int
     stream: bool
     """Answered by the service's HTTP/1.1 listener, not transcoded."""
+    whole_body: bool
+    """The body is the whole message (`body: "*"`): nothing of it is taken from a query."""
 
     @property
     def variables(self) -> list[str]:
@@ -81,6 +83,7 @@ def _calls_of(proto_service: str, method: descriptor_pb2.MethodDescriptorProto) 
                 tokens=tuple(sorted(set(access.tokens))),
                 success_status=access.success_status or 200,
                 stream=access.upstream == edge_pb2.UPSTREAM_EVENT_STREAM,
+                whole_body=one.body == "*",
             )
         )
 

@@ -21,7 +21,7 @@ def http_filters(settings: GatewaySettings, calls: list[Call], image: Path) -> l
         # Outermost: a refusal must carry CORS headers too, or the page cannot read it.
         _filter(CORS_FILTER, {"@type": f"{TYPE}.filters.http.cors.v3.Cors"}),
         _filter("envoy.filters.http.header_mutation", _strip()),
-        _filter(ANSWER_FILTER, _lua(_answer_source())),
+        _filter(ANSWER_FILTER, _lua(_answer_source(calls))),
         _filter(JWT_FILTER, jwt_filter(settings, calls)),
         _filter(RBAC_FILTER, rbac_filter()),
         _filter(IDENTITY_FILTER, _lua(_identity_source())),
@@ -72,9 +72,11 @@ def _lua(source: str) -> dict[str, Any]:
     return {"@type": f"{TYPE}.filters.http.lua.v3.Lua", "default_source_code": {"inline_string": source}}
 
 
-def _answer_source() -> str:
-    table = ", ".join(f"[{json.dumps(status)}] = [=[{text}]=]" for status, text in texts_by_status().items())
-    return f"local LONGEST_PATH = {LONGEST_PATH_BYTES}\nlocal REFUSALS = {{{table}}}\n{_script('answer.lua')}"
+def _answer_source(calls: list[Call]) -> str:
+    refusals = ", ".join(f"[{json.dumps(status)}] = [=[{text}]=]" for status, text in texts_by_status().items())
+    ignored = ", ".join(f"{name} = true" for name in path_fields(calls))
+    tables = f"local REFUSALS = {{{refusals}}}\nlocal IGNORED = {{{ignored}}}"
+    return f"local LONGEST_PATH = {LONGEST_PATH_BYTES}\n{tables}\n{_script('answer.lua')}"
 
 
 def _identity_source() -> str:

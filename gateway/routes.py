@@ -59,8 +59,14 @@ def _call_route(call: Call) -> dict[str, Any]:
         route["typed_per_filter_config"][TRANSCODER_FILTER] = _untranscoded()
     else:
         route["route"]["timeout"] = UNARY_TIMEOUT
-        route["metadata"] = {"filter_metadata": {ANSWER_FILTER: {"success_status": str(call.success_status)}}}
+        route["metadata"] = {"filter_metadata": {ANSWER_FILTER: _told(call)}}
     return route
+
+
+def _told(call: Call) -> dict[str, Any]:
+    """What lua/answer.lua must know of a call."""
+    bound = len(call.tokens) > 1  # the comparison of the event with the path refuses any query
+    return {"success_status": str(call.success_status), "takes_query": bound or not call.whole_body}
 
 
 def _caching(call: Call) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from chassis.settings import Words
 from chassis.tokens import KeyRing
 
 
@@ -31,13 +32,8 @@ def _endpoints(value: Any) -> Any:
     return tuple(Endpoint.parse(part) for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
-def _words(value: Any) -> Any:
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-
 One = Annotated[Endpoint, NoDecode, BeforeValidator(_endpoint)]
 Some = Annotated[tuple[Endpoint, ...], NoDecode, BeforeValidator(_endpoints), Field(min_length=1)]
-Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
 
 
 class GatewaySettings(BaseSettings):

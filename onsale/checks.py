@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
-import grpc
 from rowlock.booking.v1 import booking_pb2, booking_pb2_grpc
 from rowlock.catalog.v1 import catalog_pb2, catalog_pb2_grpc
 from rowlock.payments.v1 import payments_pb2, payments_pb2_grpc
 from rowlock.seatfeed.v1 import seatfeed_pb2, seatfeed_pb2_grpc
 from rowlock.waitingroom.v1 import waitingroom_pb2, waitingroom_pb2_grpc
 
+from chassis.client import open_channel
 from onsale.fans import UNIT, Seen
 from onsale.settings import Addresses
 from onsale.venue import Sale
@@ -58,7 +58,7 @@ class Verdict:
 async def judge(addresses: Addresses, sale: Sale, seen: Seen) -> Verdict:
     """Waits until nothing is pending, then compares."""
     verdict = Verdict(answers_wrong=list(seen.broken))
-    async with grpc.aio.insecure_channel(addresses.booking) as channel:
+    async with open_channel(addresses.booking) as channel:
         admin = booking_pb2_grpc.BookingAdminServiceStub(channel)
         orders = await _settled_orders(admin, sale, verdict)
         counted = await admin.CountSeats(booking_pb2.CountSeatsRequest(event_id=sale.event_id))
@@ -72,9 +72,9 @@ async def judge(addresses: Addresses, sale: Sale, seen: Seen) -> Verdict:
     check_areas(orders, sale, verdict)
     verdict.sold = counted.sold + sum(area.sold for area in counted.areas)
     verdict.orders = Counter(booking_pb2.OrderState.Name(order.state) for order in orders)
-    _check_seats(orders, sale, verdict)
-    _check_fans(orders, seen, verdict)
-    _check_money(orders, await read_ledger(addresses.processor), verdict)
+    check_seats(orders, sale, verdict)
+    check_fans(orders, seen, verdict)
+    check_money(orders, await read_ledger(addresses.processor), verdict)
     verdict.invariants = await check_invariants(addresses)
     return verdict
 
@@ -110,7 +110,7 @@ async def list_orders(admin: Any, event_id: str) -> list[booking_pb2.EventOrder]
             return orders
 
 
-def _check_seats(orders: list[booking_pb2.EventOrder], sale: Sale, verdict: Verdict) -> None:
+def check_seats(orders: list[booking_pb2.EventOrder], sale: Sale, verdict: Verdict) -> None:
     owners: defaultdict[int, list[str]] = defaultdict(list)
     for order in orders:
         if order.state in (PENDING, CONFIRMED):
@@ -137,7 +137,7 @@ def check_areas(orders: list[booking_pb2.EventOrder], sale: Sale, verdict: Verdi
             verdict.answers_wrong.append(f"{counted} units are {name.replace('_', ' ')}, orders have {ordered}")
 
 
-def _check_fans(orders: list[booking_pb2.EventOrder], seen: Seen, verdict: Verdict) -> None:
+def check_fans(orders: list[booking_pb2.EventOrder], seen: Seen, verdict: Verdict) -> None:
     known = {order.order_id: order for order in orders}
     for order_id, state in seen.orders.items():
         order = known.get(order_id)
@@ -154,7 +154,7 @@ def _places(order: booking_pb2.EventOrder) -> list[int]:
     return sorted(order.seat_ids) or [UNIT] * order.quantity
 
 
-def _check_money(orders: list[booking_pb2.EventOrder], ledger: dict[str, list[int]], verdict: Verdict) -> None:
+def check_money(orders: list[booking_pb2.EventOrder], ledger: dict[str, list[int]], verdict: Verdict) -> None:
     for order in orders:
         kept = ledger.get(order.order_id, [])
         if len(kept) > 1:
@@ -186,7 +186,7 @@ async def check_invariants(addresses: Addresses) -> list[tuple[str, str, int, st
     """Every service's own checks."""
     found = []
     for service, (stub, request) in ADMINS.items():
-        async with grpc.aio.insecure_channel(getattr(addresses, service)) as channel:
+        async with open_channel(getattr(addresses, service)) as channel:
             answer = await stub(channel).CheckInvariants(request(), timeout=60)
         found += [(service, each.name, each.violations, each.description) for each in answer.invariants]
     return found

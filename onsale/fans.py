@@ -7,6 +7,7 @@ import uuid
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+from urllib.parse import quote
 
 from onsale.gateway import Answer, Gateway
 from onsale.venue import Sale
@@ -53,6 +54,7 @@ HABITS = {
 }
 PAYMENT_TOKENS = {Habit.BUYS_SLOWLY: "pm_sandbox_slow", Habit.DECLINED: "pm_card_visa_chargeDeclined"}
 GOOD_CARD = "pm_card_visa"
+LOST_TO_ITSELF = {"SEAT_UNAVAILABLE", "TOO_MANY_TICKETS", "HOLD_EXPIRED", "ORDER_EXISTS", "IDEMPOTENCY_KEY_REUSED"}
 NOTHING_LEFT = {"LINE_STATE_SOLD_OUT", "LINE_STATE_ENDED"}
 
 
@@ -234,7 +236,7 @@ class Fan:
             raise SoldOut
         section = self.random.choices(live, [each["open"] + 0.1 * each["held"] for each in live])[0]["section"]
         seats = await self.gateway.call(
-            "seats", "GET", f"/v1/events/{self.sale.event_id}/seats?section={section.replace(' ', '%20')}", {}
+            "seats", "GET", f"/v1/events/{self.sale.event_id}/seats?section={quote(section, safe='')}", {}
         )
         if not seats.ok:
             return self._blind_choice()
@@ -296,6 +298,9 @@ class Fan:
         names = {each.body[identity] for each in answers if each.ok}
         if len(names) > 1:
             self.seen.broken.append(f"one key, two answers: {sorted(names)}")
+        lost = {each.reason for each in answers} & LOST_TO_ITSELF
+        if names and lost:
+            self.seen.broken.append(f"one key, {sorted(names)} and {sorted(lost)}")
         return next((each for each in answers if each.ok), answers[0])
 
     async def _post(self, action: str, call: str = "", queue: bool = True) -> Answer:

@@ -57,8 +57,8 @@ def write_report(
             [_call(each, measured) for each in measured.seconds],
         ),
         "<h2>Promises</h2>",
-        "<p>Asked of every service after the sale. Double sales, double charges and lost orders are counted above, from what"
-        " the fans were told, the orders, and the processor's ledger.</p>",
+        "<p>Asked of every service after the sale. Double sales, double charges and lost orders are counted above, from"
+        " what the fans were told, the orders, and the processor's ledger.</p>",
         _table(
             ["Service", "Check", "Broken", "What a broken one means"],
             [(service, name, n, words) for service, name, n, words in verdict.invariants],

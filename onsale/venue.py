@@ -13,6 +13,7 @@ from google.protobuf import timestamp_pb2
 from rowlock.catalog.v1 import catalog_pb2, catalog_pb2_grpc
 from rowlock.money.v1 import money_pb2
 
+from chassis.client import open_channel
 from chassis.errors import reason_of
 from onsale.settings import Options, UsageError
 
@@ -20,7 +21,6 @@ ROW_SEATS = 20
 SECTION_ROWS = 10
 HOLD_SECONDS = 20  # short, so that abandoned holds come back while the sale still runs
 ZONE_HEIGHT = 300.0
-LARGEST_MESSAGE_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,7 @@ def _zone(number: int, count: int) -> dict[str, Any]:
 
 async def prepare_sale(catalog: str, options: Options, sale_starts_in: float) -> Sale:
     """Imports the plan, makes an event of it, publishes it."""
-    options_ = [
-        ("grpc.max_receive_message_length", LARGEST_MESSAGE_BYTES),
-        ("grpc.max_send_message_length", LARGEST_MESSAGE_BYTES),
-    ]
-    async with grpc.aio.insecure_channel(catalog, options=options_) as channel:
+    async with open_channel(catalog) as channel:
         admin = catalog_pb2_grpc.CatalogAdminServiceStub(channel)
         public = catalog_pb2_grpc.CatalogServiceStub(channel)
         try:

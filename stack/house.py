@@ -19,7 +19,7 @@ from stack.parts import BOOKING_REPLICAS, WAVES, Part, Plan, python
 from stack.ports import Ports, require_free
 from stack.processes import Processes, Record
 from stack.settings import Home, StackSettings
-from stack.stopping import alone, end
+from stack.stopping import alone, end, unbroken
 from stack.stores import choose_stores
 
 LEAST_FREE_BYTES = 1 << 30  # Postgres keeps up to 2 GB of log; with less than this an on-sale may stop half way
@@ -118,7 +118,9 @@ class House:
         for part in parts:
             environment = part.environment()
             planned = Record(part.name, WAVES.index(part.wave), part.stop_signal, self.ports.base)
-            started.append(self.processes.spawn(planned, part.prepare(environment), environment))
+            argv = part.prepare(environment)
+            with unbroken():
+                started.append(self.processes.spawn(planned, argv, environment))
         self._wait_ready(parts)
 
     def _prepare_databases(self, chosen: Sequence[Part]) -> None:
@@ -160,14 +162,17 @@ class House:
         if not self.settings.sample_catalog or self.home.catalog_loaded.exists():
             return
         print("  loading the sample catalog", flush=True)
-        loaded = subprocess.run(
-            [*python("cli"), "sample-catalog"],
-            check=False,
-            env={**os.environ, "ROWLOCK_HOME": str(self.home.directory)},
-            capture_output=True,
-            text=True,
-            timeout=SAMPLE_CATALOG_SECONDS,
-        )
+        try:
+            loaded = subprocess.run(
+                [*python("cli"), "sample-catalog"],
+                check=False,
+                env={**os.environ, "ROWLOCK_HOME": str(self.home.directory)},
+                capture_output=True,
+                text=True,
+                timeout=SAMPLE_CATALOG_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise StackError(f"The sample catalog was not loaded within {SAMPLE_CATALOG_SECONDS} s.") from None
         if loaded.returncode:
             raise StackError(f"The sample catalog could not be loaded: {(loaded.stderr or loaded.stdout).strip()}")
         self.home.catalog_loaded.touch()

@@ -61,6 +61,24 @@ def undisturbed() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """An interruption waits until the end: a process that was started and not yet written down would stay for ever."""
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    waiting = {number: handler for number, handler in before.items() if callable(handler)}  # not what is ignored
+    for number in waiting:
+        signal.signal(number, lambda arrived, _: came.append(arrived))
+    try:
+        yield
+    finally:
+        for number, handler in waiting.items():
+            signal.signal(number, handler)
+    if came:
+        raise KeyboardInterrupt
+
+
 def reset(home: Home) -> list[Path]:
     """Deletes the state of a stopped stack, and nothing else that lies in its directory; what it deleted."""
     deleted = home.contents()

@@ -9,6 +9,7 @@ exist; the stack migrates it. An engine that nobody needs any more is not starte
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from chassis.settings import parse_shards
 from stack.errors import StackError
 from stack.keys import Secrets
 from stack.ports import Ports
@@ -56,28 +57,24 @@ def choose_stores(shards: str, secrets: Secrets, ports: Ports, environment: Mapp
     }
     given = {name: environment[name] for name in variables if environment.get(name)}
     chosen = {**variables, **given}
+    try:
+        dsns = parse_shards(chosen["ROWLOCK_BOOKING_SHARDS"])
+    except ValueError as error:
+        raise StackError(f"ROWLOCK_BOOKING_SHARDS: {error}.") from None
     return Stores(
-        databases=_databases(chosen, given),
-        variables={**chosen, "ROWLOCK_CATALOG_SHARDS": ",".join(parse_shards(chosen["ROWLOCK_BOOKING_SHARDS"]))},
+        databases=_databases(chosen, given, dsns),
+        variables={**chosen, "ROWLOCK_CATALOG_SHARDS": ",".join(dsns)},
         needs_postgres=any(name not in given for name in POSTGRES_VARIABLES),
         needs_valkey=any(name not in given for name in REDIS_VARIABLES),
     )
 
 
-def parse_shards(text: str) -> dict[str, str]:
-    """`s1=postgresql://…,s2=…` as a mapping from name to URL."""
-    pairs = [pair.strip().partition("=") for pair in text.split(",") if pair.strip()]
-    if not pairs or not all(name and url for name, _, url in pairs):
-        raise StackError("ROWLOCK_BOOKING_SHARDS must read `name=postgresql://…`, with commas between shards.")
-    return {name: url for name, _, url in pairs}
-
-
-def _databases(chosen: Mapping[str, str], given: Mapping[str, str]) -> tuple[Database, ...]:
+def _databases(chosen: Mapping[str, str], given: Mapping[str, str], dsns: Mapping[str, str]) -> tuple[Database, ...]:
     found = []
     for service in ("catalog", "payments"):
         variable = f"ROWLOCK_{service.upper()}_DATABASE_URL"
         found.append(Database(service, chosen[variable], embedded="" if variable in given else service))
-    for shard, url in parse_shards(chosen["ROWLOCK_BOOKING_SHARDS"]).items():
+    for shard, url in dsns.items():
         embedded = "" if "ROWLOCK_BOOKING_SHARDS" in given else f"booking_{shard}"
         found.append(Database("booking", url, shard, embedded))
     return tuple(found)

@@ -3,14 +3,17 @@
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 import redis.asyncio
 
 from tests.support import databases, engines, pooler
+from tests.support.buyers import Gateway
 from tests.support.servers import Servers
+from tests.support.stacks import Stack
 
 SCRATCH = "ROWLOCK_TEST_SCRATCH"
 
@@ -33,6 +36,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         del os.environ[SCRATCH]
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of a whole stack share one, so one worker runs them all."""
     for item in items:
@@ -103,3 +107,24 @@ def shared_data() -> Path:
     if not path.exists():
         pytest.skip(f"the files of others are not at {path.name}: set ROWLOCK_SHARED_DATA")
     return path
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[Stack]:
+    """Runs from the first test that needs it to the end of the run."""
+    home = Path(tempfile.mkdtemp(prefix="rowlock e2e "))  # the space is meant
+    home.chmod(0o755)
+    running = Stack(home)
+    try:
+        running.start()
+        yield running
+        running.stop()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture
+async def gateway(stack: Stack) -> AsyncIterator[Gateway]:
+    """HTTP to the stack's gateway, with connections of its own."""
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=250)) as session:
+        yield Gateway(stack.endpoints, session)

@@ -26,8 +26,8 @@ DELIVERY_SECONDS = 15.0  # after that nobody answered: longer than a peer's dead
 CLAIM_SECONDS = 30.0  # twice that, so that no delivery of a relay that lives goes on after its claim
 STRAGGLER_SECONDS = 0.25  # then the others are published, and the next ones claimed, without those that take longer
 
-# With the rests below about five minutes of refusals: long enough for a deploy that brought a bug to be rolled back.
-MOST_REFUSALS = 8
+# With the rests below about ten minutes of refusals: long enough for a deploy that brought a bug to be rolled back.
+MOST_REFUSALS = 10
 FIRST_REST_SECONDS = 2.0
 LONGEST_REST_SECONDS = 300.0
 FIRST_PAUSE_SECONDS = 0.5  # of a sink that is away; doubled with each round in which nobody answered
@@ -124,7 +124,7 @@ class Relay:
             return []
         deadline = asyncio.get_running_loop().time() + DELIVERY_SECONDS  # counted from before the claim
         started = []
-        for message in await self._claim(most):
+        for message in await finish(self._claim(most)):
             task = asyncio.create_task(self._try(message, deadline))
             self.under_way[task] = message
             started.append(task)

@@ -1,19 +1,30 @@
 -- The first look at what comes in, and the last word on what goes out: success statuses, and refusals that came
 -- without their form.
--- REFUSALS (HTTP status -> JSON) and LONGEST_PATH are written above this by gateway/filters.py.
+-- REFUSALS (HTTP status -> JSON), IGNORED (names of parameters) and LONGEST_PATH are written above this by
+-- gateway/filters.py.
 
 local GRPC_HEADERS = {"grpc-status", "grpc-message", "grpc-status-details-bin", "grpc-encoding", "grpc-accept-encoding"}
 
--- The transcoder decodes a parameter's name after it has looked at the names to ignore, so that `event%5Fid` would
--- beat the event in the path. No name of ours needs encoding.
-local function has_encoded_name(path)
+local function has_name(path, is_refused)
   local query = string.match(path, "%?(.*)") or ""
   for pair in string.gmatch(query, "[^&]+") do
-    if string.find(string.match(pair, "[^=]*"), "%", 1, true) then
+    if is_refused(string.match(pair, "[^=]*")) then
       return true
     end
   end
   return false
+end
+
+-- The transcoder decodes a parameter's name after it has looked at the names to ignore, so that `event%5Fid` would
+-- beat the event in the path. No name of ours needs encoding.
+local function is_encoded(name)
+  return string.find(name, "%", 1, true) ~= nil
+end
+
+-- Where the body is the whole message the transcoder would still let a query override it, and a payment token would
+-- stand in an address.
+local function is_not_ignored(name)
+  return not IGNORED[name]
 end
 
 local TAIL = "[\128-\191]"
@@ -42,10 +53,12 @@ function envoy_on_request(handle)
     handle:respond({[":status"] = "405"}, "")
   elseif #path > LONGEST_PATH then
     handle:respond({[":status"] = "414"}, "")
-  elseif has_encoded_name(path) then
+  elseif has_name(path, is_encoded) then
     handle:respond({[":status"] = "400"}, "the name of a query parameter is encoded")
   elseif not is_utf8(path) then
     handle:respond({[":status"] = "400"}, "the address is not UTF-8")
+  elseif handle:metadata():get("takes_query") == false and has_name(path, is_not_ignored) then
+    handle:respond({[":status"] = "400"}, "this call takes no query, only a body")
   end
 end
 

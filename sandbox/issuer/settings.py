@@ -1,17 +1,12 @@
 """What the sandbox issuer is told."""
 
 from pathlib import Path
-from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from chassis.settings import Address
-
-
-def _words(value: Any) -> Any:
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+from chassis.settings import Address, Words
 
 
 class IssuerSettings(BaseSettings):
@@ -22,9 +17,7 @@ class IssuerSettings(BaseSettings):
     listen: Address = Field("127.0.0.1:8081", description="where it listens; it believes everybody, so keep it inside")
     url: str = Field(description="its own address as browsers see it; `iss` of its tokens")
     state: Path = Field(description="directory of its signing keys")
-    client_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)] = Field(
-        description="origins whose pages may sign people in, comma-separated", min_length=1
-    )
+    client_origins: Words = Field(description="origins whose pages may sign people in, comma-separated", min_length=1)
 
     @field_validator("url")
     @classmethod

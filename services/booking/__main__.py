@@ -6,7 +6,7 @@ from functools import partial
 from chassis.client import open_channel
 from chassis.postgres import finished
 from chassis.server import Server, run_main
-from chassis.settings import load_settings
+from chassis.settings import load_settings, parse_shards
 from chassis.telemetry import start_telemetry
 from services.booking.areas import Areas
 from services.booking.best_seats import BestSeats
@@ -16,7 +16,7 @@ from services.booking.orders import Orders
 from services.booking.peers import Payments, WaitingRoom
 from services.booking.sales import Sales
 from services.booking.server import add_servicers
-from services.booking.settings import Settings, parse_shards
+from services.booking.settings import Settings
 from services.booking.store.shards import open_shards
 from services.booking.store.stream import OrderStream
 from services.booking.tickets import Tickets

@@ -18,6 +18,8 @@ MOST_SEATS = 200_000  # more than the largest stadium: one transaction of some s
 MOST_AREAS = 1000
 MOST_TIERS = MOST_AREAS + 100  # one for each area, beside those of the seats
 LARGEST_AREA = 1_000_000
+LONGEST_TEXT = 200  # letters of a name, a section, a row, a number: as catalog bounds what people type
+LARGEST_AMOUNT = 10**12  # minor units, of a price or a fee: an order of fifty still fits its column
 LONGEST_HOLD = timedelta(days=1)
 CURRENCY = re.compile("[A-Z]{3}")
 SEAT_COLUMNS = (
@@ -83,7 +85,10 @@ def _check(inventory: Inventory) -> None:
         f"An event has 1 to {MOST_TIERS} tiers, each once.": not 1 <= len(tiers) == len(inventory.tiers) <= MOST_TIERS,
         "All prices are of one ISO 4217 currency.": any(t.currency != inventory.currency for t in inventory.tiers)
         or not CURRENCY.fullmatch(inventory.currency),
-        "No price or fee is negative.": any(min(tier.price, tier.fee) < 0 for tier in inventory.tiers),
+        f"A price or fee is 0 to {LARGEST_AMOUNT}.": not all(
+            0 <= amount <= LARGEST_AMOUNT for tier in inventory.tiers for amount in (tier.price, tier.fee)
+        ),
+        f"Names have at most {LONGEST_TEXT} letters.": not all(map(_is_text, _texts(inventory))),
         f"An event has seats or areas, and at most {MOST_SEATS} seats.": len(inventory.seats) > MOST_SEATS
         or not inventory.seats + inventory.areas,
         "Each seat has an id of its own, over 0.": len(set(inventory.seats)) < len(inventory.seats)
@@ -99,3 +104,12 @@ def _check(inventory: Inventory) -> None:
     for fault, found in faults.items():
         if found:
             raise InvalidArgument(fault)
+
+
+def _texts(inventory: Inventory) -> set[str]:
+    names = {inventory.name, *(tier.name for tier in inventory.tiers)}
+    return names.union(inventory.sections, inventory.row_names, inventory.numbers)
+
+
+def _is_text(text: str) -> bool:
+    return len(text) <= LONGEST_TEXT and "\0" not in text

@@ -26,6 +26,7 @@ from services.booking.gather import Gatherer
 from services.booking.requests import (
     PRINTABLE,
     check_account,
+    check_email,
     check_key,
     check_page_size,
     check_page_token,
@@ -78,6 +79,7 @@ class Orders:
             raise HoldNotFound()
         shard, hold = located
         check_account(account)
+        check_email(email)
         check_key(key)
         if not PRINTABLE.fullmatch(payment_token):
             raise InvalidArgument("A payment token is 1 to 255 printable characters.")

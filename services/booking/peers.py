@@ -10,6 +10,7 @@ from rowlock.money.v1 import money_pb2
 from rowlock.payments.v1 import payments_pb2, payments_pb2_grpc
 from rowlock.waitingroom.v1 import waitingroom_pb2, waitingroom_pb2_grpc
 
+from chassis.client import is_away
 from chassis.errors import Unavailable, reason_of
 from chassis.outbox import Message, SinkUnavailable
 from services.booking.rows import AbandonAnswer, EventSales, id_text
@@ -17,13 +18,6 @@ from services.booking.rows import AbandonAnswer, EventSales, id_text
 CHARGE_SECONDS = 10.0  # payments answers once its attempt is written; well inside the relay's claim
 ABANDON_SECONDS = 10.0  # as long: it is one transaction there, and no call of the processor
 REPORT_SECONDS = 1.0  # the next report is due by then
-
-AWAY = {
-    grpc.StatusCode.UNAVAILABLE,
-    grpc.StatusCode.DEADLINE_EXCEEDED,
-    grpc.StatusCode.CANCELLED,
-    grpc.StatusCode.RESOURCE_EXHAUSTED,
-}
 
 FINAL_STATES = {
     payments_pb2.ATTEMPT_STATE_SUCCEEDED: "SUCCEEDED",
@@ -63,7 +57,7 @@ class Payments:
         try:
             await self.stub.ChargeOrder(request, timeout=CHARGE_SECONDS)
         except grpc.aio.AioRpcError as error:
-            if error.code() in AWAY:
+            if is_away(error):
                 raise SinkUnavailable("payments") from error
             reason = reason_of(error)[0] or error.code().name
             if reason != "CHARGE_ABANDONED":
@@ -78,7 +72,7 @@ class Payments:
         try:
             answer = await self.stub.AbandonOrder(request, timeout=ABANDON_SECONDS)
         except grpc.aio.AioRpcError as error:
-            if error.code() in AWAY:
+            if is_away(error):
                 raise Unavailable("Payments is away.") from error
             raise
         return AbandonAnswer(FINAL_STATES.get(answer.state, "UNKNOWN"), answer.failure_reason)

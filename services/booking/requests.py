@@ -10,6 +10,7 @@ from services.booking.errors import IdempotencyKeyRequired
 T = TypeVar("T")
 
 LONGEST_NAME = 255  # letters of an account or a key: as long as OpenID Connect lets `sub` be
+LONGEST_EMAIL = 254  # letters that a mail server takes (RFC 5321)
 PRINTABLE = re.compile(rf"[!-~]{{1,{LONGEST_NAME}}}")
 FINGERPRINT_BYTES = 16  # two contents of one account's one key must differ, nothing more
 
@@ -18,6 +19,12 @@ def check_account(account: str) -> None:
     """Refuses an account that the store would not take."""
     if not 1 <= len(account) <= LONGEST_NAME or "\0" in account:
         raise InvalidArgument(f"An account's name has 1 to {LONGEST_NAME} letters.")
+
+
+def check_email(email: str) -> None:
+    """Refuses a mail address that is longer than any; an account may have none."""
+    if len(email) > LONGEST_EMAIL:
+        raise InvalidArgument(f"A mail address has at most {LONGEST_EMAIL} letters.")
 
 
 def check_key(key: str) -> None:

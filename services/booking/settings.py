@@ -3,7 +3,7 @@
 from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from chassis.settings import ServiceSettings
+from chassis.settings import ServiceSettings, parse_shards
 
 
 class Settings(ServiceSettings):
@@ -46,18 +46,3 @@ class Settings(ServiceSettings):
     def _names_each_shard(cls, text: str) -> str:
         parse_shards(text)
         return text
-
-
-def parse_shards(text: str) -> dict[str, str]:
-    """Name to DSN, in the order given. Raises ValueError without showing a DSN: there may be a password in it."""
-    shards: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, _, dsn = part.partition("=")
-        if "://" in name or not dsn:
-            raise ValueError("each shard is `name=dsn`")
-        if name in shards:
-            raise ValueError(f"shard {name} is named twice")
-        shards[name] = dsn
-    if not shards:
-        raise ValueError("at least one shard is needed")
-    return shards

@@ -3,14 +3,13 @@
 from rowlock.catalog.v1 import catalog_pb2, catalog_pb2_grpc
 
 from chassis.client import open_channel
-from chassis.postgres import open_pool
+from chassis.postgres import EXPECTED_SETTINGS, open_pool
 from chassis.server import Server, run_main
 from chassis.settings import load_settings
 from chassis.telemetry import start_telemetry
 from services.catalog.peers import GrpcPeers
 from services.catalog.server import CatalogAdminServicer, CatalogServicer
 from services.catalog.settings import CatalogSettings
-from services.catalog.store import EXPECTED_SETTINGS
 from services.catalog.store.events import EventStore
 from services.catalog.store.invariants import InvariantStore
 from services.catalog.store.venues import VenueStore

@@ -3,17 +3,10 @@
 import grpc
 from rowlock.booking.v1 import booking_pb2, booking_pb2_grpc
 
-from chassis.errors import reason_of
+from chassis.client import is_away
 from chassis.outbox import Message, SinkUnavailable
 
 DEADLINE_SECONDS = 10.0  # shorter than a relay's claim
-
-AWAY = (
-    grpc.StatusCode.UNAVAILABLE,
-    grpc.StatusCode.DEADLINE_EXCEEDED,
-    grpc.StatusCode.RESOURCE_EXHAUSTED,
-    grpc.StatusCode.CANCELLED,
-)
 
 
 class Booking:
@@ -32,7 +25,6 @@ class Booking:
         try:
             await self.stub.RecordPaymentOutcome(request, timeout=DEADLINE_SECONDS)
         except grpc.aio.AioRpcError as error:
-            reason, _ = reason_of(error)
-            if error.code() in AWAY or reason == "CONTENDED":
+            if is_away(error):
                 raise SinkUnavailable from error
             raise

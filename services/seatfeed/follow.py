@@ -20,6 +20,7 @@ WAIT_SECONDS = 2.0  # for the next entry; two ticks
 AGAIN_SECONDS = 0.5  # after the store was away, or before the first epoch
 IDLE_SECONDS = 600  # a picture that nobody asks for is dropped, and loaded again when somebody does
 MOST_PICTURES = 200  # without subscribers: about 4 MB each for an arena of 18,000 seats
+LOADS_AT_ONCE = 8  # of pictures, each of a few MB and a connection, when everybody comes back to many events
 DELIVERIES_AT_ONCE = 500  # about 5 ms, then others may run
 
 log = structlog.get_logger()
@@ -35,6 +36,7 @@ class Follower:
         self.entries: deque[Entry] = deque(maxlen=ENTRIES_KEPT)
         self.views: dict[int, View] = {}
         self._loading: dict[int, asyncio.Task[None]] = {}
+        self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
 
     async def run_once(self) -> bool:
         """Whether to come again at once."""
@@ -139,7 +141,8 @@ class Follower:
             raise PictureMissing from error
 
     async def _load(self, event: int) -> None:
-        view = await self._fetch(event)
+        async with self._loads:
+            view = await self._fetch(event)
         if view is None:
             self.events.discard(event)
             raise EventNotFound

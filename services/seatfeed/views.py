@@ -83,13 +83,16 @@ class View:
         return self._since(self.recent[0].prev if self.recent else self.lsn, section)
 
     def resume(self, last_seen: str, section: str) -> Update | None:
-        """For one that saw a watermark: what it missed as one update, or the word to start over; None if nothing."""
+        """For one that saw a watermark: what it missed as one update, or the word to start over; None if nothing.
+
+        A watermark that was never given out is a resync too: an update is kept for each one that may be resumed from.
+        """
         seen = parse_watermark(last_seen)
         if seen is None or seen[0] != self.head.epoch:
             return self.resync()
         if seen[1] >= self.lsn:
             return None
-        if not self.recent or seen[1] < self.recent[0].prev:
+        if all(delta.prev != seen[1] for delta in self.recent):
             return self.resync()
         return self._since(seen[1], section)
 

@@ -38,7 +38,7 @@ class Admissions:
     async def leave_event(self, event_id: str, caller: Caller) -> None:
         """Gives the lease, or the position, back."""
         caller.require_event(event_id)
-        await self.store.leave_event(event_id, caller.account, caller.position)
+        await self.store.leave_event(event_id, caller.account, caller.position, caller.epoch)
 
     def _admit(self, caller: Caller, lease: Lease) -> Admission:
         left = (lease.max_stay - lease.as_of) / 1000  # no token outlives the longest stay

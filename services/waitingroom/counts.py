@@ -1,6 +1,6 @@
 """Hears from the seat feed what is left of each event on sale, so that nobody is admitted to an empty house.
 
-Best effort, and from every process: the store keeps the newest finding, and for a few seconds only. Without news a line
+Best effort, and from every process: the store keeps the newest counts, and for a few seconds only. Without news a line
 moves on.
 """
 
@@ -14,7 +14,7 @@ from services.waitingroom.metrics import COUNTS
 from services.waitingroom.rows import Counts, LineState
 from services.waitingroom.store.lines import LineStore
 
-ROUND_SECONDS = 4.0  # the seat feed hung: the next round may find it well before the findings end
+ROUND_SECONDS = 4.0  # the seat feed hung: the next round may find it well before what was noted ends
 AT_ONCE = 8  # the answer is ready-made there; more would only queue
 
 NOT_ON_SALE = (LineState.OPEN, LineState.BEFORE_SALE, LineState.ENDED)

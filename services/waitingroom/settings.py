@@ -13,9 +13,11 @@ class WaitingRoomSettings(ServiceSettings):
 
     model_config = SettingsConfigDict(env_prefix="ROWLOCK_WAITINGROOM_")
 
-    redis_url: str = Field(description="the Redis-protocol server that keeps the lines")
+    redis_url: str = Field(repr=False, description="the Redis-protocol server that keeps the lines")
     redis_connections: int = Field(16, ge=1, le=10_000, description="most connections to it from this process")
-    signing_keys: str = Field(description="kid:secret,… in base64url: the first signs queue and admission tokens")
+    signing_keys: str = Field(
+        repr=False, description="kid:secret,… in base64url: the first signs queue and admission tokens"
+    )
     seatfeed_target: str | None = Field(
         None, description="gRPC target of seatfeed; without it lines move on when nothing is left"
     )

@@ -4,21 +4,36 @@ import base64
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 CHECKOUT = Path(__file__).parents[2]
-BASE_PORT = 18300
+PORTS = 30  # that a stack uses from its base port on
 START_SECONDS = 180
+
+
+def free_base_port() -> int:
+    """A base port with room above it where nobody listens; two runs at once begin to look at different places."""
+    first = 20_000 + os.getpid() % 250 * 40
+    for base in range(first, 60_000, 40):
+        if not any(_is_taken(port) for port in range(base, base + PORTS)):
+            return base
+    raise AssertionError("no free ports")
+
+
+def _is_taken(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 class Stack:
     """`python -m stack` with a home and ports of its own."""
 
-    def __init__(self, home: Path, base_port: int = BASE_PORT) -> None:
-        self.home = home
+    def __init__(self, home: Path) -> None:
+        self.home, base_port = home, free_base_port()
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("ROWLOCK_")},
             "ROWLOCK_HOME": str(home),

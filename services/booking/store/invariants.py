@@ -4,15 +4,17 @@ from pathlib import Path
 from typing import Any
 
 from chassis.ids import format_id
-from chassis.queries import load_queries
+from chassis.queries import load_queries, query_names
 from services.booking.rows import Finding
 from services.booking.store.shards import Shard
 
 MOST_EXAMPLES = 10
 PREFIXES = {"hold_id": "hld", "message_id": "msg", "order_id": "ord", "ticket_id": "tkt"}
 
-queries = load_queries(Path(__file__).parents[1] / "invariants.sql")
-NAMES = [name for name in queries.available_queries if not name.endswith("_cursor")]
+FILE = Path(__file__).parents[1] / "invariants.sql"
+NAMES = query_names(FILE)
+
+queries = load_queries(FILE)
 
 
 async def check_invariants(shard: Shard) -> list[Finding]:

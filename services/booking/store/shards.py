@@ -8,17 +8,10 @@ from uuid import UUID
 import asyncpg
 
 from chassis.ids import parse_id
-from chassis.postgres import STATEMENTS, KeptConnection, acquire, finish, open_pool, with_retries
+from chassis.postgres import EXPECTED_SETTINGS, STATEMENTS, KeptConnection, acquire, finish, open_pool, with_retries
 from services.booking.rows import id_text
 
 T = TypeVar("T")
-
-EXPECTED_SETTINGS = {
-    "default_transaction_isolation": "read committed",
-    "statement_timeout": "5s",
-    "lock_timeout": "2s",
-    "idle_in_transaction_session_timeout": "10s",
-}
 
 
 @dataclass(frozen=True, slots=True)

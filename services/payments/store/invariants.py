@@ -1,18 +1,17 @@
 """Runs the queries of invariants.sql."""
 
 import inspect
-import re
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 
 from chassis.postgres import acquire
-from chassis.queries import load_queries
+from chassis.queries import load_queries, query_names
 from services.payments.rows import Finding
 
 FILE = Path(__file__).parents[1] / "invariants.sql"
-NAMES = re.findall(r"^-- name: (\w+)", FILE.read_text(), re.MULTILINE)  # aiosql's own list is sorted
+NAMES = query_names(FILE)
 
 queries = load_queries(FILE)
 

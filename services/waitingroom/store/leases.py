@@ -24,9 +24,9 @@ class LeaseStore:
         """The lease, renewed."""
         return _lease(await self.scripts.run("heartbeat", event_id, account, self.lease_ms))
 
-    async def leave_event(self, event_id: str, account: str, position: int) -> None:
+    async def leave_event(self, event_id: str, account: str, position: int, epoch: int) -> None:
         """Ends the lease, or gives the position back."""
-        if await self.scripts.run("leave_event", event_id, account, position) is None:
+        if await self.scripts.run("leave_event", event_id, account, position, epoch) is None:
             raise EventNotFound
 
 

@@ -147,6 +147,15 @@ def test_an_unknown_query_parameter_is_400(client: httpx.Client) -> None:
     assert reason_of(client.get("/v1/events?page_size=many"), 400) == "INVALID_ARGUMENT"
 
 
+@pytest.mark.parametrize("name", ["paymentToken", "payment_token", "paymentToken.x", "x"])
+def test_what_belongs_in_the_body_is_not_taken_from_the_query(house: House, client: httpx.Client, name: str) -> None:
+    for body in ({"holdId": "hld_s1_1"}, {"holdId": "hld_s1_1", "paymentToken": "pm_card_visa"}):
+        response = client.post(f"/v1/orders?x=&{name}=pm_card_mastercard", headers=house.user(), json=body)
+        assert reason_of(response, 400) == "INVALID_ARGUMENT"
+        response = client.post(f"/v1/orders?{name}=pm_card_mastercard", headers=house.user(), json=body)
+        assert reason_of(response, 400) == "INVALID_ARGUMENT"
+
+
 def test_a_long_address_is_414(client: httpx.Client) -> None:
     assert reason_of(client.get("/v1/events", params={"q": "x" * 5_000}), 414) == "URL_TOO_LONG"
 

@@ -1,11 +1,13 @@
 """Who gets in: each token alone, each swapped, each bound to the event and the account of the request."""
 
+import asyncio
 import json
 import time
 
 import httpx
 import jwt
 import pytest
+from rowlock.catalog.v1 import catalog_pb2
 
 from chassis.tokens import ADMISSION_AUDIENCE, WAITINGROOM_ISSUER, Key, KeyRing
 from tests.contract.gateway.forms import reason_of
@@ -112,6 +114,7 @@ BAD_USERS = {
     "signed with the public key": _user_token_signed_with_the_public_key,
     "a queue token": lambda house: house.queue(),
     "without an account": lambda house: house.user_token(account=""),
+    "with an account too long for a header": lambda house: house.user_token(account="a" * 256),
     "with an account that breaks a header": lambda house: house.user_token(account="a\r\nx-rowlock-event: e"),
     "with an account of letters that headers lack": lambda house: house.user_token(account="ädä"),
 }
@@ -213,6 +216,20 @@ SPOOFED = {
 }
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("x-envoy-upstream-rq-timeout-ms", "1"), ("x-envoy-upstream-alt-stat-name", "eve"), ("grpc-timeout", "1m")],
+)
+def test_a_caller_gives_envoy_and_grpc_no_orders(house: House, client: httpx.Client, name: str, value: str) -> None:
+    async def slowly(_request: object) -> catalog_pb2.GetEventResponse:
+        await asyncio.sleep(0.2)
+        return catalog_pb2.GetEventResponse()
+
+    house.recorder.answers["GetEvent"] = slowly
+    assert client.get(f"/v1/events/{EVENT}", headers={name: value}).status_code == 200
+    assert name not in house.recorder.arrivals[0].metadata
+
+
 @pytest.mark.parametrize("path", [f"/v1/events/{EVENT}", "/v1/orders"])
 def test_identity_from_outside_is_stripped(house: House, client: httpx.Client, path: str) -> None:
     needed = house.user() if path == "/v1/orders" else {}
@@ -222,6 +239,14 @@ def test_identity_from_outside_is_stripped(house: House, client: httpx.Client, p
     assert leaked == {}
     assert arrival.metadata.get("x-rowlock-account") == (ACCOUNT if needed else None)
     assert "x-rowlock-event" not in arrival.metadata
+
+
+def test_where_a_caller_comes_from_is_not_his_to_say(house: House, client: httpx.Client) -> None:
+    said = {"x-forwarded-for": "203.0.113.9", "x-request-id": "00000000-0000-4000-8000-000000000000"}
+    assert client.get(f"/v1/events/{EVENT}", headers=said).status_code == 200
+    metadata = house.recorder.arrivals[0].metadata
+    assert metadata["x-forwarded-for"].startswith("203.0.113.9,")  # and then who Envoy saw
+    assert metadata["x-request-id"] != said["x-request-id"]
 
 
 @pytest.mark.parametrize("verified", [False, "true", 1, None])

@@ -1,5 +1,7 @@
 """What a person does on the page, by what they see: names and roles, not the page's inner parts."""
 
+import re
+
 from playwright.async_api import Locator, Page, expect
 
 from tests.e2e.browser.events import Sale
@@ -39,8 +41,9 @@ class Person:
         await expect(self.seat(1, 1)).to_be_visible(timeout=PATIENCE_MS)
 
     async def hold(self, *seats: tuple[int, int]) -> None:
-        """Chooses seats by (row, seat) and asks to hold them."""
+        """Chooses seats by (row, seat), each once the map says that it is open, and asks to hold them."""
         for row, seat in seats:
+            await expect(self.seat(row, seat)).to_have_accessible_name(re.compile("open$"), timeout=PATIENCE_MS)
             await self.seat(row, seat).click()
         await self.page.get_by_role("button", name="Hold ").click()
 

@@ -37,7 +37,7 @@ async def test_buys_by_keyboard_alone(arrive: Arrive, sale: Publish) -> None:
     await fan.sees("Tickets")
     await tab_to(page, "Choose seats")
     await page.keyboard.press("Enter")
-    await fan.sees("A position in the line belongs to an account")
+    await fan.sees("Seats are held for an account")
     await tab_to(page, "Sign in")
     await page.keyboard.press("Enter")
     await fan.sees("This is a sandbox")

@@ -59,7 +59,9 @@ async def until_idle(booth: Booth) -> None:
         if pool.get_idle_size() == pool.get_size() and not postgres._background:
             return
         await asyncio.sleep(0.05)
-    raise AssertionError(f"{pool.get_size() - pool.get_idle_size()} connections, {len(postgres._background)} tasks left")
+    raise AssertionError(
+        f"{pool.get_size() - pool.get_idle_size()} connections, {len(postgres._background)} tasks left"
+    )
 
 
 async def test_after_10000_callers_have_left_nothing_is_left(
@@ -96,7 +98,9 @@ async def test_after_10000_callers_have_left_nothing_is_left(
     assert {session["state"] for session in sessions} == {"idle"}
     assert await booth.broken() == {}
     await asyncio.sleep(0.6)
-    assert await booth.seats() == {"available": SEATS}  # by the clock; and the sweeper finds nothing that it cannot free
+    assert await booth.seats() == {
+        "available": SEATS
+    }  # by the clock; and the sweeper finds nothing that it cannot free
     while await sweep_holds(booth.shards["s1"], grace=GRACE):
         pass
     assert not await booth.execute("SELECT FROM seat WHERE state <> 'AVAILABLE'")
@@ -163,9 +167,7 @@ async def unshielded(work: Any) -> Any:
     return await work
 
 
-async def test_the_wait_for_a_connection_is_bounded(
-    lines: tuple[DelayProxy, DelayProxy], replicas: Replicas
-) -> None:
+async def test_the_wait_for_a_connection_is_bounded(lines: tuple[DelayProxy, DelayProxy], replicas: Replicas) -> None:
     """The network stalls: whoever has a connection waits, and those behind it are told within seconds."""
     held = await replicas.a.hold("ann", 1)
     lines[0].stall()

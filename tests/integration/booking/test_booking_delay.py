@@ -29,7 +29,9 @@ from tests.integration.booking.test_booking_races import (
 HOLD_LOCK = "PERFORM pg_advisory_xact_lock(account_lock(p_event[i], p_account[i]));"
 TRY_LOCK = "NOT pg_try_advisory_xact_lock(account_lock(p_event[i], p_account[i]))"
 WRITE = "v_now := date_trunc('milliseconds', clock_timestamp());"
-WROTE_ALL = "IF v_written <> v_wanted THEN RAISE EXCEPTION 'hold_seats wrote % of % seats', v_written, v_wanted; END IF;"
+WROTE_ALL = (
+    "IF v_written <> v_wanted THEN RAISE EXCEPTION 'hold_seats wrote % of % seats', v_written, v_wanted; END IF;"
+)
 WAITING_LOCK = "ORDER BY s.event_id, s.seat_id FOR NO KEY UPDATE OF s) z) q;"
 
 
@@ -240,7 +242,9 @@ async def test_opposite_seat_orders_never_deadlock(replicas: Replicas, guarded: 
     slow = f"CAST(pg_sleep(0.008) AS text) IS NOT NULL AND ({free}) AS free"
     await change(a, "hold_seats", {FREE: slow})
     if not guarded:
-        crossed = "ORDER BY CASE WHEN p_account[1] < 'm' THEN s.seat_id ELSE -s.seat_id END FOR NO KEY UPDATE OF s) z) q;"
+        crossed = (
+            "ORDER BY CASE WHEN p_account[1] < 'm' THEN s.seat_id ELSE -s.seat_id END FOR NO KEY UPDATE OF s) z) q;"
+        )
         await replicas.take_out("hold_seats", WAITING_LOCK, instead=crossed)
     before = await replicas.deadlocks()
 

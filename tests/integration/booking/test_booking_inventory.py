@@ -134,6 +134,10 @@ FAULTS: list[Callable[[pb.PutInventoryRequest], Any]] = [
     lambda r: r.areas.add(area_id=1, capacity=1, tier=2),
     lambda r: r.areas.add(area_id=0, capacity=1, tier=1),
     lambda r: r.areas.extend([pb.InventoryArea(area_id=1, capacity=1, tier=1)] * 2),
+    lambda r: r.tiers[0].fee.MergeFrom(Money(amount_minor=10**12 + 1)),
+    lambda r: r.tiers[0].MergeFrom(pb.InventoryTier(name="x" * 201)),
+    lambda r: r.seats[3].MergeFrom(pb.InventorySeat(section="x" * 201)),
+    lambda r: r.seats[3].MergeFrom(pb.InventorySeat(row="A\0")),
 ]
 
 

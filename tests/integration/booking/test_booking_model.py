@@ -79,7 +79,9 @@ class Machine(RuleBasedStateMachine):
         request = pb.HoldSeatsRequest(event_id=self.event, seat_ids=seats)
         if units:
             request.general_admission.area_id, request.general_admission.quantity = AREA, units
-        return self.ask(lambda: self.booth.public.HoldSeats(request, metadata=caller(account, event=self.event, key=key)))
+        return self.ask(
+            lambda: self.booth.public.HoldSeats(request, metadata=caller(account, event=self.event, key=key))
+        )
 
     def compare_hold(self, answer: Any, expected: str) -> None:
         """Either both held, and there is a new one, or the same refusal."""
@@ -215,7 +217,11 @@ async def test_booking_does_what_its_model_does(modelled: Booth, seed: int) -> N
 @pytest.mark.parametrize(
     ("function", "guard", "instead"),
     [
-        ("hold_seats", "z.state = 'HELD' AND z.hold_expires_at <= clock_timestamp() AS free", "z.state = 'HELD' AS free"),
+        (
+            "hold_seats",
+            "z.state = 'HELD' AND z.hold_expires_at <= clock_timestamp() AS free",
+            "z.state = 'HELD' AS free",
+        ),
         ("give_units_back", "c.available + u.amount", "c.available + u.amount - 1"),
         ("release_hold", "AND s.state = 'HELD' AND s.hold_id = p_hold", "AND s.state = 'HELD' AND s.hold_id <> p_hold"),
         ("account_at_event", "SELECT coalesce(sum(ticket_count)", "SELECT 0 * coalesce(sum(ticket_count)"),

@@ -71,6 +71,9 @@ async def test_create_order_needs_key_token_and_its_own_hold(booth: Booth) -> No
     for token in ("", "x" * 256, "pm\0card", "pm card"):
         assert (await refused(booth.order("ann", hold.hold_id, token=token)))[0] == Code.INVALID_ARGUMENT
     request = pb.CreateOrderRequest(hold_id=hold.hold_id, payment_token="pm")
+    no_mail_server_takes_it = booth.order("a" * 243, (await booth.hold("a" * 243, 2)).hold_id)
+    assert (await refused(no_mail_server_takes_it))[0] == Code.INVALID_ARGUMENT
+    await booth.execute("UPDATE seat SET state = 'AVAILABLE', hold_id = NULL, hold_expires_at = NULL WHERE seat_id = 2")
     no_key = booth.public.CreateOrder(request, metadata=caller("ann"))
     assert (await refused(no_key))[1] == "IDEMPOTENCY_KEY_REQUIRED"
     assert await booth.seats() == {"available": 19, "held": 1}

@@ -5,7 +5,7 @@ from rowlock.payments.v1 import payments_pb2, payments_pb2_grpc
 from rowlock.waitingroom.v1 import waitingroom_pb2, waitingroom_pb2_grpc
 
 from chassis.client import open_channel
-from chassis.errors import Code, Refusal
+from chassis.errors import Code, Contended, Refusal
 from chassis.outbox import Message, SinkUnavailable
 from services.booking.peers import ChargeRefused, Payments, WaitingRoom
 from services.booking.rows import EventSales
@@ -56,7 +56,7 @@ class WaitingRoomServicer(waitingroom_pb2_grpc.WaitingRoomInternalServiceService
 
 
 async def test_charge_order_carries_the_order_and_tells_refusals_from_absence(servers: Servers) -> None:
-    servicer = PaymentsServicer()
+    servicer = PaymentsServicer()  # type: ignore[abstract]
     service = payments_pb2.DESCRIPTOR.services_by_name["PaymentsInternalService"]
     channel = await servers.start((service, payments_pb2_grpc.add_PaymentsInternalServiceServicer_to_server, servicer))
     payments = Payments(channel)
@@ -67,6 +67,9 @@ async def test_charge_order_carries_the_order_and_tells_refusals_from_absence(se
     assert request.payment_token == "pm_card_visa"
     servicer.refusal = Refused("Another amount.")
     with pytest.raises(ChargeRefused, match="CHARGE_CONFLICT"):
+        await payments.charge_order("s1", MESSAGE)
+    servicer.refusal = Contended("Others were in the way.")  # nothing was refused, so no try is spent
+    with pytest.raises(SinkUnavailable):
         await payments.charge_order("s1", MESSAGE)
 
 

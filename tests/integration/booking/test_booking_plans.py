@@ -75,7 +75,9 @@ class Explained:
     def check(self) -> None:
         """No table of the big ones was read from end to end, and none further than the call is large."""
         nodes = [(plan["Query Text"], node) for plan in self.plans for node in nodes_of(plan["Plan"])]
-        scans = [(text, node) for text, node in nodes if node.get("Relation Name") in BIG and "Scan" in node["Node Type"]]
+        scans = [
+            (text, node) for text, node in nodes if node.get("Relation Name") in BIG and "Scan" in node["Node Type"]
+        ]
         assert scans
         for text, node in scans:
             assert node["Node Type"] in ("Index Scan", "Index Only Scan", "Bitmap Heap Scan", "Tid Scan"), (text, node)

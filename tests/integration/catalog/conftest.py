@@ -8,10 +8,9 @@ from rowlock.catalog.v1 import catalog_pb2, catalog_pb2_grpc
 from rowlock.waitingroom.v1 import waitingroom_pb2, waitingroom_pb2_grpc
 
 from chassis.client import open_channel
-from chassis.postgres import open_pool
+from chassis.postgres import EXPECTED_SETTINGS, open_pool
 from services.catalog.peers import GrpcPeers
 from services.catalog.server import CatalogAdminServicer, CatalogServicer
-from services.catalog.store import EXPECTED_SETTINGS
 from services.catalog.store.events import EventStore
 from services.catalog.store.invariants import InvariantStore
 from services.catalog.store.venues import VenueStore

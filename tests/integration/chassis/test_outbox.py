@@ -9,6 +9,7 @@ import pytest
 
 from chassis import outbox
 from chassis.outbox import Message, Relay, SinkUnavailable, relay, statements
+from chassis.postgres import finished
 from tests.integration.chassis.outboxes import SINK, Sink, Slow, drain, end_rests, put
 
 
@@ -205,3 +206,21 @@ def statement_of(name: str, **types: str) -> str:
     for number, (parameter, type_) in enumerate(types.items(), 1):
         sql = sql.replace(f":{parameter}", f"CAST(${number} AS {type_})")
     return sql
+
+
+async def test_a_relay_that_is_stopped_still_notes_what_it_delivered(pool: asyncpg.Pool) -> None:
+    await put(pool, "a")
+    delivered = asyncio.Event()
+
+    async def deliver(_message: Message) -> None:
+        delivered.set()
+
+    async with pool.acquire() as other, other.transaction():
+        task = asyncio.create_task(Relay(pool, SINK, deliver).run_once())
+        await delivered.wait()
+        await other.execute("SELECT FROM outbox FOR UPDATE")
+        await asyncio.sleep(relay.STRAGGLER_SECONDS + 0.1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await finished()
+    assert await pool.fetchval("SELECT published_time IS NOT NULL FROM outbox")

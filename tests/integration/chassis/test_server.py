@@ -5,7 +5,10 @@ import grpc
 import pytest
 from rowlock.booking.v1 import booking_pb2, booking_pb2_grpc
 
+from chassis.client import open_channel
 from chassis.errors import Code, Refusal, reason_of
+from chassis.server import Server
+from chassis.settings import ServiceSettings
 from gateway.limits import LARGEST_HEADERS_KB
 from tests.support.servers import Servers
 
@@ -69,3 +72,13 @@ async def test_all_headers_that_the_edge_lets_in_are_taken(booking: Any) -> None
 async def test_a_callers_deadline_ends_the_call(booking: Any) -> None:
     error = await refused(booking.GetHold(booking_pb2.GetHoldRequest(hold_id="slow"), timeout=0.1))
     assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def test_a_call_without_a_deadline_gets_ours() -> None:
+    server = Server(ServiceSettings(default_deadline_seconds=0.1, drain_seconds=0), "tried")
+    server.add(SERVICE, booking_pb2_grpc.add_BookingServiceServicer_to_server, Booking())  # type: ignore[abstract]
+    async with open_channel(f"127.0.0.1:{await server.start()}") as channel:
+        stub = booking_pb2_grpc.BookingServiceStub(channel)
+        error = await refused(stub.GetHold(booking_pb2.GetHoldRequest(hold_id="slow")))
+    await server.stop()
+    assert (error.code(), reason_of(error)[0]) == (grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED")

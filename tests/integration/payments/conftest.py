@@ -7,9 +7,9 @@ import asyncpg
 import pytest
 from rowlock.booking.v1 import booking_pb2_grpc
 
-from chassis.postgres import STATEMENTS, open_pool
+from chassis.postgres import EXPECTED_SETTINGS, STATEMENTS, open_pool
 from services.payments.processor import StripeProcessor
-from services.payments.store.attempts import EXPECTED_SETTINGS, Attempts
+from services.payments.store.attempts import Attempts
 from tests.integration.payments.desk import BOOKING, Booking, Desk
 from tests.integration.payments.process import Payments
 from tests.integration.processor.sandbox_process import API_KEY, Line, Sandbox

@@ -82,6 +82,14 @@ async def test_a_lost_claim_writes_no_reference_and_no_doubt(attempts: Attempts)
     assert (row.state, row.processor_reference) == (State.SENT, "pi_new")
 
 
+async def test_a_replayed_charge_has_something_to_commit(attempts: Attempts) -> None:
+    """So that the answer covers the first one's commit, on the standby too."""
+    await attempts.insert(charge_of())
+    async with attempts.pool.acquire() as connection, connection.transaction():
+        await store.insert(connection, charge_of())
+        assert await connection.fetchval("SELECT pg_current_xact_id_if_assigned()") is not None
+
+
 async def test_an_outcome_is_written_once_with_one_message(attempts: Attempts) -> None:
     await attempts.insert(charge_of())
     (claimed,) = await attempts.claim(1)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from services.seatfeed.errors import PictureLost, PictureMissing
-from services.seatfeed.follow import IDLE_SECONDS, Follower
+from services.seatfeed.follow import IDLE_SECONDS, LOADS_AT_ONCE, Follower
 from services.seatfeed.ingest import Ingester
 from services.seatfeed.rows import StoredPicture
 from tests.integration.seatfeed.house import EVENT, Booking, Client, House, follow, lead, tick
@@ -139,6 +139,28 @@ async def test_pictures_that_nobody_looks_at_are_dropped(booking: Booking, house
     assert set(follower.views) == {EVENT}  # it has a subscriber
     assert not ingester.live
     assert (await follower.view(8)).picture.counts("Z") == ("Z", 1, 0, 0)
+
+
+async def test_pictures_are_loaded_a_few_at_a_time(booking: Booking, house: House) -> None:
+    ingester, follower = house.ingester(), house.follower()
+    for event in range(100, 130):
+        await booking.add_event(event, {"Z": [event]})
+    await lead(ingester)
+    await follow(follower)
+    load, under_way, most = follower.store.load_picture, 0, 0
+
+    async def counted(epoch: str, event: int) -> StoredPicture | None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        try:
+            return await load(epoch, event)
+        finally:
+            under_way -= 1
+
+    follower.store.load_picture = counted  # type: ignore[method-assign]
+    await asyncio.gather(*(follower.view(event) for event in range(100, 130)))
+    assert most == LOADS_AT_ONCE
 
 
 async def test_view_before_the_first_epoch_and_when_the_epoch_ends_is_unavailable(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -164,6 +165,25 @@ def test_up_follows_and_leaves_nothing_running(stack: Run, environment: dict[str
         assert up.wait(30) == 0
     assert not any(pids(stack).values())
     assert identity_of(ran["postgres"]) is None
+
+
+def test_up_in_a_scripts_background_ends_by_sigint_too(stack: Run, environment: dict[str, str]) -> None:
+    up = f"{shlex.quote(sys.executable)} -m stack up {' '.join(ENGINES)} & echo $!; wait"  # `&` begins with it ignored
+    with subprocess.Popen(["sh", "-c", up], env=environment, stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout
+        number = int(shell.stdout.readline())
+        while "Ctrl-C stops everything" not in shell.stdout.readline():
+            assert shell.poll() is None
+        os.kill(number, signal.SIGINT)
+        assert shell.wait(30) == 0
+    assert not any(pids(stack).values())
+
+
+def test_status_finds_a_stack_on_moved_ports(stack: Run, base_port: int) -> None:
+    stack("start", *ENGINES)
+    moved = json.loads(stack("status", "--json", ROWLOCK_STACK_BASE_PORT="").stdout)
+    address = next(part["address"] for part in moved["parts"] if part["part"] == "valkey")
+    assert address == f"127.0.0.1:{base_port + DISTANCES['valkey']}"
 
 
 def test_interrupted_start_leaves_nothing_running(stack: Run, environment: dict[str, str]) -> None:

@@ -69,7 +69,7 @@ class Crowd:
             at, what, position, stay = heapq.heappop(self.due)
             entering += self.enter(pipeline, at, position, stay) if what == "enter" else 0
             if what == "leave":
-                self.call(pipeline, "leave_event", at, f"fan{position}", position)
+                self.call(pipeline, "leave_event", at, f"fan{position}", position, self.epoch)
         self.call(pipeline, "tick", self.now, GRACE_SECONDS * 1000)
         pipeline.zcard(keys_of(EVENT)[4])
         *answers, tick, in_flight = pipeline.execute()

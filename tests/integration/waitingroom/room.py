@@ -46,8 +46,15 @@ class Room:
 
     async def enter(self, account: str, position: int) -> int:
         """When the lease ends, in milliseconds."""
-        epoch = int(await self.client.hget(self.line_key, "epoch") or 0)
-        return (await self.leases.enter_event(EVENT, account, position, epoch)).expires
+        return (await self.leases.enter_event(EVENT, account, position, await self.epoch())).expires
+
+    async def leave(self, account: str, position: int) -> None:
+        """Gives the lease or the position back."""
+        await self.leases.leave_event(EVENT, account, position, await self.epoch())
+
+    async def epoch(self) -> int:
+        """Of the line; 0 for an event that was not announced."""
+        return int(await self.client.hget(self.line_key, "epoch") or 0)
 
     async def join(self, account: str) -> int:
         """The account's position."""

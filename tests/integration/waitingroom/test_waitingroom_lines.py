@@ -3,9 +3,11 @@
 import pytest
 from redis.crc import key_slot
 
+from services.waitingroom.admitter import Admitter
 from services.waitingroom.errors import AdmissionMissed, EventNotFound, LeaseEnded, NotOnSale, NotYet
 from services.waitingroom.line import state_of
-from services.waitingroom.rows import LineState, Policy, PositionState, Sales
+from services.waitingroom.rows import LineState, Policy, PositionState, Sales, Terms
+from services.waitingroom.store.leases import LeaseStore
 from services.waitingroom.store.scripts import keys_of
 from tests.integration.waitingroom.room import EVENT, START, Room
 
@@ -31,7 +33,7 @@ async def test_nobody_knows_an_event_that_was_not_announced(room: Room) -> None:
     with pytest.raises(EventNotFound):
         await room.leases.heartbeat(EVENT, "ann")
     with pytest.raises(EventNotFound):
-        await room.leases.leave_event(EVENT, "ann", 1)
+        await room.leave("ann", 1)
     assert await room.client.keys() == []
 
 
@@ -87,6 +89,15 @@ async def test_tick_never_passes_the_tail_nor_the_capacity(room: Room) -> None:
         assert (await room.lines.tick(EVENT)).outcome == "STOOD"
 
 
+async def test_a_clock_that_was_set_back_stops_no_line(room: Room) -> None:
+    await room.announce()
+    room.at(100)
+    await room.lines.tick(EVENT)
+    await room.join("ann")
+    room.at(10)
+    assert (await room.lines.tick(EVENT)).advanced == 1
+
+
 async def test_tick_sooner_than_400_ms_does_nothing(room: Room) -> None:
     await room.announce()
     assert (await room.lines.tick(EVENT)).outcome == "STOOD"
@@ -106,6 +117,16 @@ async def test_a_place_that_was_not_claimed_is_free_again_after_the_grace(room: 
     assert (await room.lines.tick(EVENT)).advanced == 0
     room.at(60.5)
     assert (await room.lines.tick(EVENT)).advanced == 1
+
+
+async def test_a_line_that_cannot_be_moved_holds_up_no_other(room: Room) -> None:
+    """Its data is damaged. A round that failed would be followed by longer and longer pauses, for every line."""
+    await room.announce()
+    await room.lines.put_line_policy("evt_s1_6", Policy(1, True, 10, 0, 0))
+    await room.client.set(keys_of("evt_s1_6")[2], "no sorted set")
+    await room.join("ann")
+    assert await Admitter(room.lines).run_once() == 0
+    assert (await room.lines.get_line(EVENT)).admitted_through == 1
 
 
 async def test_enter_event_again_is_the_same_lease(room: Room) -> None:
@@ -169,6 +190,15 @@ async def test_heartbeat_renews_a_live_lease_but_never_past_the_longest_stay(roo
     assert await room.join("ann") == 2
 
 
+async def test_heartbeat_by_a_process_of_shorter_leases_shortens_none(room: Room) -> None:
+    await room.announce()
+    await room.join("ann")
+    await room.lines.tick(EVENT)
+    lease = await room.enter("ann", 1)
+    hasty = LeaseStore(room.scripts, Terms(lease_seconds=1))
+    assert (await hasty.heartbeat(EVENT, "ann")).expires == lease
+
+
 async def test_heartbeat_does_not_bring_back_a_lease_that_ran_out(room: Room) -> None:
     await room.announce()
     await room.join("ann")
@@ -187,8 +217,8 @@ async def test_leave_event_gives_back_the_lease_or_the_position(room: Room) -> N
     await room.lines.tick(EVENT)
     await room.enter("ann", 1)
     for _ in range(2):
-        await room.leases.leave_event(EVENT, "ann", 1)
-        await room.leases.leave_event(EVENT, "bob", 2)
+        await room.leave("ann", 1)
+        await room.leave("bob", 2)
     with pytest.raises(LeaseEnded):
         await room.enter("ann", 1)
     with pytest.raises(LeaseEnded):
@@ -206,7 +236,18 @@ async def test_leave_event_with_an_older_position_gives_nothing_back(room: Room)
     assert await room.join("ann") == 2
     await room.lines.tick(EVENT)
     await room.enter("ann", 2)
-    await room.leases.leave_event(EVENT, "ann", 1)
+    await room.leave("ann", 1)
+    assert await in_flight(room) == 1
+
+
+async def test_leave_event_with_a_position_of_another_counting_gives_nothing_back(room: Room) -> None:
+    await room.announce()
+    await room.join("ann")
+    await room.leases.leave_event(EVENT, "ann", 1, await room.epoch() - 1)
+    assert await room.join("ann") == 1
+    await room.lines.tick(EVENT)
+    await room.enter("ann", 1)
+    await room.leases.leave_event(EVENT, "ann", 1, await room.epoch() - 1)
     assert await in_flight(room) == 1
 
 
@@ -243,9 +284,20 @@ async def test_an_event_without_a_line_admits_at_once(room: Room) -> None:
     with pytest.raises(LeaseEnded):
         await room.leases.heartbeat(EVENT, "ann")
     assert await room.enter("ann", 0) == START + 260_000
-    await room.leases.leave_event(EVENT, "ann", 0)
+    await room.leave("ann", 0)
     assert await in_flight(room) == 0
     assert await room.lines.list_lines() == []
+
+
+async def test_an_event_without_a_line_keeps_no_leases_that_ended_and_nothing_for_ever(room: Room) -> None:
+    await room.announce(line=False, capacity=0, end=1000)
+    await room.enter("ann", 0)
+    room.at(120)
+    await room.enter("bob", 0)
+    _, positions, _, _, leases, _ = keys_of(EVENT)
+    assert await room.client.zrange(leases, 0, -1) == ["bob"]
+    ends = [await room.client.pexpiretime(key) for key in (positions, leases)]
+    assert ends == [START + 1_000_000 + 86_400_000] * 2
 
 
 async def test_a_line_that_is_switched_off_admits_those_who_wait_and_switched_on_holds_them(room: Room) -> None:
@@ -299,6 +351,13 @@ async def test_keys_of_an_event_share_a_slot_and_end_a_day_after_the_sale(room: 
     assert set(ends.values()) == {START + 100_000 + 86_400_000}
 
 
+async def test_a_sale_that_is_prolonged_keeps_its_positions_longer(room: Room) -> None:
+    await room.announce(end=100)
+    await room.join("ann")
+    await room.announce(end=-START / 1000)  # nobody knows when
+    assert await room.client.pexpiretime(keys_of(EVENT)[1]) == -1
+
+
 async def test_the_store_decides_the_time_where_no_test_does(room: Room) -> None:
     room.scripts.now = None
     await room.lines.put_line_policy(EVENT, Policy(1, True, 1, 0, 0))
@@ -330,7 +389,7 @@ async def test_tick_counts_those_who_leave_finish_or_fall_silent(room: Room) -> 
     await room.lines.tick(EVENT)
     for position, account in enumerate(accounts, 1):
         await room.enter(account, position)
-    await room.leases.leave_event(EVENT, "ann", 1)
+    await room.leave("ann", 1)
     room.at(0.5)
     await room.lines.tick(EVENT)
     one = float(await room.client.hget(room.line_key, "leaving") or 0)

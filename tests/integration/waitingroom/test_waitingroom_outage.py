@@ -130,7 +130,7 @@ async def test_every_script_keeps_to_one_slot_of_a_cluster(tmp_path: Path) -> No
         await room.enter("ann", 1)
         await room.leases.heartbeat(EVENT, "ann")
         assert all(check.violations == 0 for check in await room.lines.check_line(EVENT))
-        await room.leases.leave_event(EVENT, "ann", 1)
+        await room.leave("ann", 1)
         assert (await room.lines.get_line(EVENT)).in_flight == 0
         with pytest.raises(redis.ResponseError, match="same slot"):
             await room.client.eval("return 1", 2, "one", "another")

@@ -13,6 +13,7 @@ from rowlock.waitingroom.v1 import waitingroom_pb2 as pb2
 from rowlock.waitingroom.v1 import waitingroom_pb2_grpc as pb2_grpc
 
 from chassis.errors import reason_of
+from chassis.ids import parse_id
 from chassis.tokens import ACCOUNT_HEADER, EPOCH_HEADER, EVENT_HEADER, POSITION_HEADER, Key, KeyRing
 from services.waitingroom.admitter import Admitter
 from services.waitingroom.invariants import DESCRIPTIONS
@@ -160,6 +161,9 @@ async def test_an_unknown_or_malformed_event_is_not_found(service: Service, even
     assert await refusal(service.fan.GetLine(pb2.GetLineRequest(event_id=event_id))) == ("NOT_FOUND", "EVENT_NOT_FOUND")
     joined = service.fan.JoinLine(pb2.JoinLineRequest(event_id=event_id), metadata=fan)
     assert await refusal(joined) == ("NOT_FOUND", "EVENT_NOT_FOUND")
+    if parse_id("evt", event_id) is None:
+        put = service.internal.PutLinePolicy(pb2.PutLinePolicyRequest(event_id=event_id, version=1))
+        assert await refusal(put) == ("NOT_FOUND", "EVENT_NOT_FOUND")
     assert {key for key in await service.room.client.keys() if EVENT not in key} == {"waitingroom:lines"}
 
 
@@ -174,7 +178,11 @@ async def test_a_policy_or_report_that_makes_no_sense_is_refused(service: Servic
             )
         ),
         report(pb2.ReportSalesRequest(events=[pb2.EventSales(event_id=EVENT)] * 2)),
-        report(pb2.ReportSalesRequest(events=[pb2.EventSales(event_id=f"evt_s1_{n}1") for n in "23456789bc" * 101])),
+        report(
+            pb2.ReportSalesRequest(
+                events=[pb2.EventSales(event_id=f"evt_s1_{n}") for n in range(100_000_000, 100_001_001)]
+            )
+        ),
     ]
     for request in requests:
         assert await refusal(request) == ("INVALID_ARGUMENT", "INVALID_ARGUMENT")

@@ -1,4 +1,4 @@
-"""Shards by name, and the identity of requests."""
+"""The identity of requests, and their bounds."""
 
 import pytest
 
@@ -7,19 +7,6 @@ from services.booking.errors import IdempotencyKeyRequired
 from services.booking.requests import check_account, check_key, check_page_size, fingerprint
 from services.booking.rows import EventSales
 from services.booking.sales import MOST_EVENTS, Sales
-from services.booking.settings import parse_shards
-
-
-def test_shards_are_named_in_order() -> None:
-    assert list(parse_shards("s2=postgresql://h/b, s1=postgresql://h/a?x=y,")) == ["s2", "s1"]
-    assert parse_shards("s1=postgresql://h/a?x=y")["s1"] == "postgresql://h/a?x=y"
-
-
-@pytest.mark.parametrize("text", ["", "s1", "s1=", "postgresql://u:secret@h/a?x=y", "s1=a,s1=b"])
-def test_shards_that_are_no_shards_are_refused_without_showing_them(text: str) -> None:
-    with pytest.raises(ValueError, match="shard") as refusal:
-        parse_shards(text)
-    assert "secret" not in str(refusal.value)
 
 
 def test_a_fingerprint_tells_contents_apart() -> None:

@@ -2,7 +2,7 @@ import pytest
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from chassis.settings import ServiceSettings, load_settings
+from chassis.settings import ServiceSettings, load_settings, parse_shards
 
 
 class Settings(ServiceSettings):
@@ -25,3 +25,22 @@ def test_load_settings_names_all_that_is_wrong_and_shows_no_value(
 
 def test_every_setting_is_documented() -> None:
     assert all(field.description for field in Settings.model_fields.values())
+
+
+def test_shards_are_named_in_order() -> None:
+    assert list(parse_shards("s2=postgresql://h/b, s1=postgresql://h/a?x=y,")) == ["s2", "s1"]
+    assert parse_shards("s1=postgresql://h/a?x=y")["s1"] == "postgresql://h/a?x=y"
+
+
+def test_a_shard_may_be_on_several_hosts() -> None:
+    several = "postgresql://a:1,b:2/x?target_session_attrs=read-write"
+    assert parse_shards(f"s1={several},s2={several}") == {"s1": several, "s2": several}
+
+
+@pytest.mark.parametrize(
+    "text", ["", ",", "s1", "s1=", "S1=a", "=postgresql://u:secret@h/a", "postgresql://u:secret@h/a?x=y", "s1=a,s1=b"]
+)
+def test_shards_that_are_no_shards_are_refused_without_showing_them(text: str) -> None:
+    with pytest.raises(ValueError, match="shard") as refusal:
+        parse_shards(text)
+    assert "secret" not in str(refusal.value)

@@ -31,3 +31,11 @@ def test_logs_carry_no_secret(secret: str, capsys: pytest.CaptureFixture[str]) -
     assert line["words"].endswith(" after") or "hunter2" not in line["words"]
     assert secret not in line["words"]
     assert line["payment_token"] == "[redacted]"
+
+
+def test_logs_carry_no_secret_inside_of_a_list_either(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs()
+    structlog.get_logger().info("tried", examples=("account ann@example.org", 7), sent={"payment_token": "pm_1"})
+    line = json.loads(capsys.readouterr().err)
+    assert line["examples"] == ["account [redacted]", 7]
+    assert line["sent"] == {"payment_token": "[redacted]"}

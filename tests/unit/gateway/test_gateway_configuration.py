@@ -151,6 +151,47 @@ def test_identity_is_stripped_before_anything_reads_it(tmp_path: Path) -> None:
     assert set(IDENTITY_HEADERS) <= removed
 
 
+def test_slow_senders_and_crowds_are_bounded(tmp_path: Path) -> None:
+    configuration = rendered(tmp_path, connections=7)
+    manager = manager_of(configuration)
+    assert (manager["request_headers_timeout"], manager["request_timeout"]) == ("10s", "20s")
+    assert manager["stream_idle_timeout"] == "60s"
+    assert manager["http2_protocol_options"]["max_concurrent_streams"] == 256
+    [monitor] = configuration["overload_manager"]["resource_monitors"]
+    assert monitor["typed_config"]["max_active_downstream_connections"] == 7
+
+
+def test_every_call_has_an_end_and_the_stream_has_none(tmp_path: Path) -> None:
+    configuration = rendered(tmp_path)
+    timeouts = {
+        route["name"].rpartition(".")[2]: route["route"]["timeout"]
+        for route in routes_of(configuration)
+        if "name" in route
+    }
+    assert timeouts.pop("StreamUpdates") == "0s"
+    assert set(timeouts.values()) == {"15s"}
+    clusters = {each["name"]: each for each in configuration["static_resources"]["clusters"]}
+    [limits] = clusters["seatfeed_stream"]["circuit_breakers"]["thresholds"]
+    assert min(limits["max_connections"], limits["max_requests"]) >= 1_000_000
+
+
+def test_a_replica_that_hangs_is_found(tmp_path: Path) -> None:
+    clusters = {each["name"]: each for each in rendered(tmp_path)["static_resources"]["clusters"]}
+    for name in ("catalog", "booking", "waitingroom", "seatfeed"):
+        [check] = clusters[name]["health_checks"]
+        assert "grpc_health_check" in check
+
+
+def test_an_https_issuer_must_prove_its_name(tmp_path: Path) -> None:
+    clusters = rendered(tmp_path, oidc_jwks_url="https://issuer.test/keys")["static_resources"]["clusters"]
+    [issuer] = [each for each in clusters if each["name"] == "issuer"]
+    context = issuer["transport_socket"]["typed_config"]
+    trust = context["common_tls_context"]["validation_context"]
+    assert context["sni"] == "issuer.test"
+    assert trust["match_typed_subject_alt_names"] == [{"san_type": "DNS", "matcher": {"exact": "issuer.test"}}]
+    assert trust["trusted_ca"]["filename"]
+
+
 def test_only_public_services_are_transcoded(tmp_path: Path) -> None:
     filters = {each["name"]: each["typed_config"] for each in manager_of(rendered(tmp_path))["http_filters"]}
     assert filters[TRANSCODER_FILTER]["services"] == [

@@ -68,6 +68,16 @@ def test_resume_from_elsewhere_is_a_resync(last_seen: str) -> None:
     assert told.resync
 
 
+def test_watermarks_that_were_never_given_out_are_resyncs_and_fill_no_memory() -> None:
+    view = make_view()
+    sell(view, 1, "A", 1000)
+    for lsn in range(11, 1000):
+        told = view.resume(watermark_of("e", lsn), "A")
+        assert told is not None
+        assert told.resync
+    assert view._updates == {}
+
+
 def test_what_is_no_longer_kept_cannot_be_resumed() -> None:
     view = make_view()
     sell(view, 1, "A", 20)

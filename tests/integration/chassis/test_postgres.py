@@ -1,0 +1,99 @@
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import asyncpg
+import pytest
+
+from chassis import postgres
+from chassis.errors import Contended, Unavailable
+from chassis.postgres import acquire, finish, finished, open_pool, with_retries
+
+
+@pytest.fixture
+async def dsn(database: Callable[..., Awaitable[str]]) -> str:
+    return await database("payments")
+
+
+@pytest.fixture
+async def pool(dsn: str) -> AsyncIterator[asyncpg.Pool]:
+    opened = await open_pool(dsn, name="tried", min_size=1, max_size=2, expect=postgres.EXPECTED_SETTINGS)
+    yield opened
+    await opened.close()
+
+
+async def test_a_setting_that_no_migration_made_is_refused(dsn: str) -> None:
+    with pytest.raises(RuntimeError, match="lock_timeout is '2s' in this database, not '1h'"):
+        await open_pool(dsn, name="tried", expect={"lock_timeout": "1h"})
+
+
+async def test_the_wait_for_a_connection_is_bounded(pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres, "POOL_WAIT_SECONDS", 0.1)
+    async with acquire(pool), acquire(pool):
+        with pytest.raises(Unavailable):
+            async with asyncio.timeout(5), acquire(pool):
+                pass
+
+
+@pytest.mark.parametrize("in_a_transaction", [False, True])
+async def test_a_session_that_ends_means_unknown(pool: asyncpg.Pool, dsn: str, in_a_transaction: bool) -> None:
+    async def work() -> None:
+        async with acquire(pool) as connection:
+            kill = asyncio.create_task(end_session(dsn, connection.get_server_pid()))
+            if in_a_transaction:
+                async with connection.transaction():
+                    await connection.execute("SELECT pg_sleep(4)")
+            else:
+                await connection.execute("SELECT pg_sleep(4)")
+            await kill
+
+    with pytest.raises(Unavailable):
+        await work()
+
+
+async def test_a_mistake_of_ours_is_not_called_unavailable(pool: asyncpg.Pool) -> None:
+    with pytest.raises(asyncpg.InterfaceError):
+        async with acquire(pool) as connection:
+            await connection.execute("SELECT $1::int", "one", "too many")
+
+
+async def test_a_deadlock_is_run_again_and_then_contended(pool: asyncpg.Pool) -> None:
+    tries = 0
+
+    async def work() -> str:
+        nonlocal tries
+        tries += 1
+        if tries < postgres.MAX_TRIES:
+            raise asyncpg.DeadlockDetectedError("deadlock detected")
+        return "written"
+
+    assert await with_retries(work) == "written"
+    tries = -1
+    with pytest.raises(Contended):
+        await with_retries(work)
+    assert tries == postgres.MAX_TRIES - 1
+
+
+async def test_work_that_is_finished_commits_without_its_caller(pool: asyncpg.Pool) -> None:
+    await pool.execute("CREATE TABLE written (n int)")
+
+    async def write() -> None:
+        async with acquire(pool) as connection, connection.transaction():
+            await connection.execute("INSERT INTO written VALUES (1)")
+            await asyncio.sleep(0.2)
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await finish(write())
+    await finished()
+    assert await pool.fetchval("SELECT count(*) FROM written") == 1
+
+
+async def end_session(dsn: str, pid: int) -> None:
+    other = await asyncpg.connect(dsn)
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'PgSleep'"
+    for _ in range(200):
+        if await other.fetchval(waiting, pid):
+            break
+        await asyncio.sleep(0.01)
+    await other.execute("SELECT pg_terminate_backend($1)", pid)
+    await other.close()
