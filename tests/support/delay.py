@@ -70,7 +70,10 @@ class DelayProxy:
             return
         pair = {writer, far_writer}
         self.writers |= pair
-        ways = [asyncio.create_task(self._pass(reader, far_writer)), asyncio.create_task(self._pass(far_reader, writer))]
+        ways = [
+            asyncio.create_task(self._pass(reader, far_writer)),
+            asyncio.create_task(self._pass(far_reader, writer)),
+        ]
         self.tasks |= set(ways)
         try:
             await asyncio.gather(*ways, return_exceptions=True)

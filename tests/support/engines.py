@@ -60,7 +60,9 @@ def stop_all(scratch: Path) -> None:
             time.sleep(0.05)
 
 
-def start_once(scratch: Path, name: str, command: Callable[[Path, int], list[str]], ready: Callable[[int], bool]) -> int:
+def start_once(
+    scratch: Path, name: str, command: Callable[[Path, int], list[str]], ready: Callable[[int], bool]
+) -> int:
     """Starts an engine in a folder and at a port, unless another worker of this run has; its port, once it is ready."""
     port_file = scratch / f"{name}.port"
     with lock(scratch / f"{name}.lock"):

@@ -47,7 +47,9 @@ def start(scratch: Path, postgres: str) -> Pooler:
     server = urlsplit(postgres).netloc.rpartition("@")[2]
     if not POOLED:
         return Pooler(server, server)
-    port = engines.start_once(scratch, "pgbouncer", lambda data, port: _command(data, port, server), engines.answers_postgres)
+    port = engines.start_once(
+        scratch, "pgbouncer", lambda data, port: _command(data, port, server), engines.answers_postgres
+    )
     return Pooler(server, f"127.0.0.1:{port}")
 
 

@@ -44,7 +44,9 @@ class Order:
 class Model:
     """An event. Each method gives the state or refusal that booking must answer with."""
 
-    seats: dict[int, tuple[str, Hold | Order] | None] = field(default_factory=lambda: dict.fromkeys(range(1, SEATS + 1)))
+    seats: dict[int, tuple[str, Hold | Order] | None] = field(
+        default_factory=lambda: dict.fromkeys(range(1, SEATS + 1))
+    )
     holds: list[Hold] = field(default_factory=list)
     orders: list[Order] = field(default_factory=list)
     units: int = UNITS
@@ -148,7 +150,9 @@ class Model:
 
     def seat_counts(self) -> dict[str, int]:
         """As booking counts: an expired hold keeps nobody from a seat."""
-        states = ["available" if owner is None or self._is_free(seat) else owner[0] for seat, owner in self.seats.items()]
+        states = [
+            "available" if owner is None or self._is_free(seat) else owner[0] for seat, owner in self.seats.items()
+        ]
         return {state: states.count(state) for state in set(states)}
 
     def unit_counts(self) -> dict[str, int]:

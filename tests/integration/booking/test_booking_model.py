@@ -7,6 +7,7 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import grpc
@@ -79,7 +80,9 @@ class Machine(RuleBasedStateMachine):
         request = pb.HoldSeatsRequest(event_id=self.event, seat_ids=seats)
         if units:
             request.general_admission.area_id, request.general_admission.quantity = AREA, units
-        return self.ask(lambda: self.booth.public.HoldSeats(request, metadata=caller(account, event=self.event, key=key)))
+        return self.ask(
+            lambda: self.booth.public.HoldSeats(request, metadata=caller(account, event=self.event, key=key))
+        )
 
     def compare_hold(self, answer: Any, expected: str) -> None:
         """Either both held, and there is a new one, or the same refusal."""
@@ -173,16 +176,16 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def no_promise_is_broken(self) -> None:
-        broken = self.run(lambda: self.booth.broken())
+        broken = self.run(self.booth.broken)
         broken.pop("hold_overdue", None)  # the sweeper comes when the machine says so
         assert broken == {}
 
     def teardown(self) -> None:
         for hold in self.model.holds:
-            state = self.run(lambda: self.booth.get_hold(hold.account, self.ids[hold])).state
+            state = self.run(partial(self.booth.get_hold, hold.account, self.ids[hold])).state
             assert NAMES[state] == hold.shown
         for order in self.model.orders:
-            state = self.run(lambda: self.booth.get_order(order.hold.account, self.ids[order])).state
+            state = self.run(partial(self.booth.get_order, order.hold.account, self.ids[order])).state
             assert ORDER_NAMES[state] == order.state
 
 
@@ -196,6 +199,7 @@ async def check(booth: Booth, seed: int, examples: int, *, shrink: bool = True) 
         database=None,
         suppress_health_check=list(hypothesis.HealthCheck),
         print_blob=False,
+        report_multiple_bugs=False,
         phases=[hypothesis.Phase.generate, *([hypothesis.Phase.shrink] if shrink else [])],
     )
     await asyncio.to_thread(run_state_machine_as_test, hypothesis.seed(seed)(machine), settings=settings)
@@ -215,7 +219,11 @@ async def test_booking_does_what_its_model_does(modelled: Booth, seed: int) -> N
 @pytest.mark.parametrize(
     ("function", "guard", "instead"),
     [
-        ("hold_seats", "z.state = 'HELD' AND z.hold_expires_at <= clock_timestamp() AS free", "z.state = 'HELD' AS free"),
+        (
+            "hold_seats",
+            "z.state = 'HELD' AND z.hold_expires_at <= clock_timestamp() AS free",
+            "z.state = 'HELD' AS free",
+        ),
         ("give_units_back", "c.available + u.amount", "c.available + u.amount - 1"),
         ("release_hold", "AND s.state = 'HELD' AND s.hold_id = p_hold", "AND s.state = 'HELD' AND s.hold_id <> p_hold"),
         ("account_at_event", "SELECT coalesce(sum(ticket_count)", "SELECT 0 * coalesce(sum(ticket_count)"),
