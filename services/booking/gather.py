@@ -86,7 +86,7 @@ class Gatherer(Generic[RequestT, VerdictT]):
             self._start()
         loop = asyncio.get_running_loop()
         caller = trace.get_current_span().get_span_context()
-        touched = frozenset(self.touched(request))
+        touched = self._touched_by(request)
         waiting: _Waiting[RequestT, VerdictT] = _Waiting(request, touched, loop.create_future(), loop.time(), caller)
         self.waiting.append(waiting)
         self.unanswered += 1
@@ -195,6 +195,9 @@ class Gatherer(Generic[RequestT, VerdictT]):
             waiting.answer.set_exception(outcome)
         else:
             waiting.answer.set_result(outcome)
+
+    def _touched_by(self, request: RequestT) -> frozenset[Hashable]:
+        return frozenset(self.touched(request))
 
     async def _traced(
         self, call: Call[RequestT, VerdictT], batch: Sequence[_Waiting[RequestT, VerdictT]]

@@ -58,7 +58,7 @@ def price_event(prices: Sequence[Price], drafts: Sequence[AreaDraft], plan: Plan
     tiers = _category_tiers(prices, plan)
     areas = _areas(drafts, len(tiers))
     area_tiers = [
-        _tier("areas", area.tier, area.name, draft.amount, AREA_COLORS[area.area_id % len(AREA_COLORS)])
+        _tier("areas", area.tier, area.name, draft.amount, AREA_COLORS[(area.area_id - 1) % len(AREA_COLORS)])
         for area, draft in zip(areas, drafts, strict=True)
     ]
     return Priced(currency, (*tiers, *area_tiers), areas)

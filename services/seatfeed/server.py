@@ -29,7 +29,7 @@ def add_seat_feed_to_server(servicer: "SeatFeed", server: Any) -> None:
             servicer.StreamUpdates, request_deserializer=pb.StreamUpdatesRequest.FromString
         ),
     }
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE.full_name, handlers),))
+    server.add_registered_method_handlers(SERVICE.full_name, handlers)
 
 
 class SeatFeed:

@@ -3,6 +3,7 @@
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -27,7 +28,8 @@ class Sale:
         return f"/events/{self.event_id}?show={show}"
 
 
-async def publish(catalog: str, *, line: bool = False, hold_seconds: int = 120) -> Sale:
+async def publish(catalog: str, *, standing: int = 0, **rules: Any) -> Sale:
+    """`standing` units beside the seats; the rules are SaleRules', with holds of two minutes."""
     name = f"Evening {uuid.uuid4().hex[:8]}"
     async with grpc.aio.insecure_channel(catalog) as channel:
         admin = catalog_pb2_grpc.CatalogAdminServiceStub(channel)
@@ -45,7 +47,8 @@ async def publish(catalog: str, *, line: bool = False, hold_seconds: int = 120) 
                 start_time=_from_now(timedelta(days=20)),
                 sale_start_time=_from_now(timedelta(minutes=-5)),
                 prices=[pb.CategoryPrice(category=each, price=price, fee=fee) for each in imported.categories],
-                rules=pb.SaleRules(hold_seconds=hold_seconds, line=line, line_capacity=50),
+                areas=[pb.NewArea(name="Standing", capacity=standing, price=price, fee=fee)] if standing else [],
+                rules=pb.SaleRules(**{"hold_seconds": 120, "line_capacity": 50} | rules),
             ),
             timeout=ADMIN_SECONDS,
         )

@@ -14,6 +14,7 @@ from chassis.errors import reason_of
 from chassis.ids import format_id, parse_id
 from chassis.outbox import Message
 from chassis.tokens import ACCOUNT_HEADER, EMAIL_HEADER, EVENT_HEADER, IDEMPOTENCY_HEADER
+from services.booking.holds import Holds
 
 EVENT = format_id("evt", "s1", 7)
 PRICE, FEE = 5000, 250
@@ -88,6 +89,12 @@ async def won(call: Any, *reasons: str) -> Any:
         raise
 
 
+async def told(booth: "Booth") -> list[tuple[str, int]]:
+    """Kind and version of what orders told the stream `booking.orders`, in order."""
+    sql = "SELECT kind, CAST(payload ->> 'version' AS int) AS version FROM outbox WHERE sink = 'booking.orders'"
+    return [(row["kind"], row["version"]) for row in await booth.execute(f"{sql} ORDER BY message_id")]
+
+
 @dataclass
 class Charges:
     """Stands where payments is: remembers what it was asked for."""
@@ -113,6 +120,7 @@ class Booth:
     workers: Any
     charges: Charges
     dsn: str
+    holds: Holds
 
     async def hold(self, account: str, *seats: int, key: str = "", event: str = EVENT) -> pb.HoldSeatsResponse:
         """A hold; its key is made of account and seats unless given."""

@@ -1,4 +1,4 @@
-"""A crowd that does everything at once at two bookings, for a number of calls; and its whole history, checked by SQL."""
+"""A crowd that does everything at once at two bookings, for a number of calls; and its history, checked by SQL."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ DURATIONS = (0.001, 0.005, 0.02, 0.1, 0.4, 30)  # seconds that a hold lasts; it 
 LOSSES = {"SEAT_UNAVAILABLE", "TOO_MANY_TICKETS", "NO_BLOCK", "TEMPORARILY_UNAVAILABLE", "SOLD_OUT", "HOLD_EXPIRED"}
 
 # From when until when a hold, or the order it became, had its seats or units.
-OWNED = f"""
+OWNED = """
   WITH ended AS (
     SELECT CAST(aggregate_id AS uuid) AS order_id, min(CAST(payload ->> 'time' AS timestamptz)) AS end_time
       FROM outbox WHERE sink = 'booking.orders' AND kind IN ('failed', 'cancelled') GROUP BY 1
@@ -49,7 +49,8 @@ HISTORY = {
          AND (a.since, a.hold_id) < (b.since, b.hold_id) AND b.since < a.until AND a.since < b.until""",
     "an area had more owners than units": f"""{OWNED}, step AS (
       SELECT since AS at, ticket_count AS units FROM owned WHERE area_id = {AREA}
-       UNION ALL SELECT date_trunc('milliseconds', until), -ticket_count FROM owned WHERE area_id = {AREA} AND until > since
+       UNION ALL SELECT date_trunc('milliseconds', until), -ticket_count FROM owned
+        WHERE area_id = {AREA} AND until > since
       ), run AS (SELECT at, sum(units) OVER (ORDER BY at, units) AS used FROM step WHERE at < 'infinity')
       SELECT at, used FROM run WHERE used > {UNITS}""",
     "an account was over its cap": f"""
@@ -174,7 +175,7 @@ class Crowd:
         else:
             first = dice.randint(1, SEATS - 4)
             request.seat_ids.extend(range(first, first + dice.randint(1, 4)))
-        return lambda booth: booth.public.HoldSeats(request, metadata=caller(account, key=key), timeout=30)  # type: ignore[no-any-return]
+        return lambda booth: booth.public.HoldSeats(request, metadata=caller(account, key=key), timeout=30)
 
     async def _hold(
         self, ask: Callable[[Booth], Awaitable[pb.HoldSeatsResponse]], at: int

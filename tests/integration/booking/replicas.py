@@ -39,7 +39,7 @@ class Replicas:
 
     async def take_out(self, function: str, *guards: str, instead: str = "") -> None:
         """Replaces a function by itself without its guards, each of which must be there."""
-        await change(self.a, function, {guard: instead for guard in guards})
+        await change(self.a, function, dict.fromkeys(guards, instead))
 
     async def slow_down(self, function: str, before: str, seconds: float) -> None:
         """Makes a function wait before a line of its text, so that others have the time to get in between."""

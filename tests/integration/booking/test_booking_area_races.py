@@ -19,9 +19,8 @@ from services.booking.expiry import sweep_holds
 from services.booking.store.areas import queries as area_queries
 from services.booking.store.orders import queries as order_queries
 from services.booking.tickets import issue_tickets
-from tests.integration.booking.booth import Booth, timestamp, won
+from tests.integration.booking.booth import Booth, timestamp, told, won
 from tests.integration.booking.test_booking_areas import floor
-from tests.integration.booking.test_booking_cancel import told
 from tests.integration.booking.test_booking_races import (
     EVENT,
     GRACE,

@@ -1,212 +1,118 @@
-"""Callers that go away: nothing is cut in the middle, and nothing is left behind."""
+"""CancelOrder: a confirmed order ends, once, and what follows from it."""
 
-import asyncio
-import random
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
 import pytest
 from rowlock.booking.v1 import booking_pb2 as pb
-from rowlock.booking.v1 import booking_pb2_grpc
 
-from chassis import postgres
-from services.booking.expiry import sweep_holds
-from services.booking.store import shards
-from tests.integration.booking.booth import EVENT, Booth, caller, inventory, refused
-from tests.integration.booking.crowd import GRACE
-from tests.integration.booking.replicas import Replicas, change
-from tests.integration.booking.test_booking_races import guarded_or_not
-from tests.support.delay import DelayProxy
-from tests.support.servers import Servers
-
-CALLS, AT_ONCE, SEATS = 10_000, 64, 60
-CHANNELS = 500  # of the calls go away with the channel they came by
-
-OpenReplica = Callable[..., Awaitable[Booth]]
+from services.booking.tickets import issue_tickets
+from tests.integration.booking.booth import FEE, PRICE, Booth, caller, inventory, refused, timestamp
 
 
-async def call_and_leave(stub: Any, dice: random.Random, number: int) -> None:
-    """A call whose caller waits for 0 to 150 ms, mostly less: the deadline ends it, or the caller does."""
-    account = f"fan-{number % 40}"
-    kinds = {
-        "hold": lambda: stub.HoldSeats(
-            pb.HoldSeatsRequest(event_id=EVENT, seat_ids=dice.sample(range(1, SEATS + 1), 2)),
-            metadata=caller(account, key=str(number)),
-            timeout=seconds,
-        ),
-        "read": lambda: stub.ListOrders(pb.ListOrdersRequest(), metadata=caller(account), timeout=seconds),
-        "order": lambda: stub.CreateOrder(
-            pb.CreateOrderRequest(hold_id="hld_s1_1", payment_token="pm"),
-            metadata=caller(account, key=str(number)),
-            timeout=seconds,
-        ),
-    }
-    seconds = dice.random() ** 2 * 0.15
-    call = kinds[dice.choice(["hold", "hold", "hold", "read", "order"])]()
-    if dice.random() < 0.5:
-        await asyncio.sleep(seconds * dice.random())
-        call.cancel()
-    with suppress(grpc.aio.AioRpcError, asyncio.CancelledError):
-        await call
-
-
-async def until_idle(booth: Booth) -> None:
-    """Until every connection of the pool is back, and no work goes on for somebody who left."""
-    pool = booth.shards["s1"].pool
-    for _ in range(200):
-        if pool.get_idle_size() == pool.get_size() and not postgres._background:
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(
-        f"{pool.get_size() - pool.get_idle_size()} connections, {len(postgres._background)} tasks left"
+async def told(booth: Booth) -> list[tuple[str, int]]:
+    """What `booking.orders` is to hear: kinds with their versions, in order."""
+    rows = await booth.execute(
+        "SELECT kind, CAST(payload ->> 'version' AS int) AS version FROM outbox"
+        " WHERE sink = 'booking.orders' ORDER BY message_id"
     )
+    return [(row["kind"], row["version"]) for row in rows]
 
 
-async def test_after_10000_callers_have_left_nothing_is_left(
-    database: Callable[..., Awaitable[str]], open_replica: OpenReplica, servers: Servers
-) -> None:
-    dsn, dice = await database("booking"), random.Random(3)
-    booth = await open_replica({"s1": dsn}, confirm_grace_seconds=GRACE.total_seconds())
-    await booth.internal.PutInventory(inventory(seats=SEATS))
-    await booth.execute("UPDATE event SET hold_duration = interval '200 ms'")
-    address = servers.address_of(servers.running[-1][1])
-    numbers = iter(range(CALLS - CHANNELS))
+async def allow(booth: Booth, *, until: timedelta = timedelta(hours=1), resale: bool = True, **changes: Any) -> None:
+    """A version of the event that may be cancelled."""
+    end = timestamp(datetime.now(UTC) + until)
+    await booth.internal.PutInventory(inventory(version=2, cancel_end_time=end, resale=resale, **changes))
 
-    async def leave_again_and_again() -> None:
-        for number in numbers:
-            await call_and_leave(booth.public, dice, number)
 
-    async def drop_a_channel(first: int) -> None:
-        channel = grpc.aio.insecure_channel(address)
-        stub = booking_pb2_grpc.BookingServiceStub(channel)
-        calls = [asyncio.create_task(call_and_leave(stub, dice, first + number)) for number in range(10)]
-        await asyncio.sleep(dice.random() * 0.01)
-        await channel.close(None)
-        await asyncio.gather(*calls, return_exceptions=True)
+async def confirmed(booth: Booth) -> str:
+    """Ann's order of seats 1 and 2, paid, with its tickets."""
+    order_id = await booth.order("ann", (await booth.hold("ann", 1, 2)).hold_id)
+    await booth.outcome(order_id, pb.PAYMENT_OUTCOME_SUCCEEDED)
+    assert await issue_tickets(booth.shards["s1"]) == 1
+    return order_id
 
-    await asyncio.gather(*(leave_again_and_again() for _ in range(AT_ONCE)))
-    for first in range(CALLS - CHANNELS, CALLS, 10):
-        await drop_a_channel(first)
-    await until_idle(booth)
-    (row,) = await booth.execute("SELECT count(*) FROM hold")
-    assert row["count"] > 100  # they had not all left before anything was done
-    sessions = await booth.execute(
-        "SELECT state FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'booking%'"
-    )
-    assert {session["state"] for session in sessions} == {"idle"}
+
+@pytest.mark.parametrize("resale", [True, False])
+async def test_cancel_order_gives_seats_back_if_they_may_be_sold_again(booth: Booth, resale: bool) -> None:
+    await allow(booth, resale=resale)
+    order_id = await confirmed(booth)
+    order = await booth.cancel("ann", order_id)
+    assert order.state == pb.ORDER_STATE_CANCELLED
+    assert await booth.get_order("ann", order_id) == order
+    assert await booth.seats() == {"available": 20} if resale else {"available": 18, "blocked": 2}
     assert await booth.broken() == {}
-    await asyncio.sleep(0.6)
-    assert await booth.seats() == {
-        "available": SEATS
-    }  # by the clock; and the sweeper finds nothing that it cannot free
-    while await sweep_holds(booth.shards["s1"], grace=GRACE):
-        pass
-    assert not await booth.execute("SELECT FROM seat WHERE state <> 'AVAILABLE'")
-    held = await asyncio.wait_for(booth.hold("late", 1, 2), 2)
-    assert held.hold_id
+    if resale:
+        assert (await booth.hold("bob", 1, 2)).hold_id
+    else:
+        assert (await refused(booth.hold("bob", 1, 2)))[1] == "SEAT_UNAVAILABLE"
 
 
-@pytest.mark.parametrize("wanted", ["hold", "order"])
-async def test_a_commit_goes_on_without_its_caller(replicas: Replicas, wanted: str) -> None:
-    """The commit itself takes half a second, as when the standby is slow; the caller has a tenth."""
-    booth = replicas.a
-    held = await booth.hold("ann", 1)
-    table = {"hold": "hold", "order": "orders"}[wanted]
-    await booth.execute(
-        "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(0.5); RETURN NULL; END$$"
-    )
-    await booth.execute(
-        f"CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON {table} DEFERRABLE INITIALLY DEFERRED"
-        " FOR EACH ROW EXECUTE FUNCTION wait()"
-    )
+async def test_cancel_order_revokes_its_tickets_and_owes_its_money(booth: Booth) -> None:
+    await allow(booth)
+    order_id = await confirmed(booth)
+    await booth.cancel("ann", order_id)
+    listed = await booth.public.ListTickets(pb.ListTicketsRequest(order_id=order_id), metadata=caller("ann"))
+    assert [ticket.state for ticket in listed.tickets] == [pb.TICKET_STATE_REVOKED] * 2
+    rows = await booth.execute("SELECT amount, currency FROM refund_due")
+    assert [tuple(row) for row in rows] == [(2 * (PRICE + FEE), "EUR")]
+    assert await told(booth) == [("confirmed", 2), ("cancelled", 3)]
 
-    def call(**options: Any) -> Any:
-        if wanted == "hold":
-            request = pb.HoldSeatsRequest(event_id=EVENT, seat_ids=[2, 3])
-            return booth.public.HoldSeats(request, metadata=caller("bob", key="k"), **options)
-        order = pb.CreateOrderRequest(hold_id=held.hold_id, payment_token="pm")
-        return booth.public.CreateOrder(order, metadata=caller("ann", key="k"), **options)
 
-    assert (await refused(call(timeout=0.15)))[0] == grpc.StatusCode.DEADLINE_EXCEEDED
-    assert not await booth.execute(f"SELECT FROM {table} WHERE idempotency_key = 'k'")
-    for _ in range(100):
-        rows = await booth.execute(f"SELECT * FROM {table} WHERE idempotency_key = 'k'")
-        if rows:
-            break
-        await asyncio.sleep(0.02)
-    assert len(rows) == 1
-    again = await call()
-    assert await call() == again
-    (row,) = await booth.execute(f"SELECT count(*) FROM {table} WHERE idempotency_key = 'k'")
-    assert row["count"] == 1
+async def test_cancel_order_again_changes_nothing(booth: Booth) -> None:
+    await allow(booth)
+    order_id = await confirmed(booth)
+    order = await booth.cancel("ann", order_id)
+    await booth.hold("bob", 1)
+    assert await booth.cancel("ann", order_id) == order
+    assert await booth.seats() == {"available": 19, "held": 1}
+    assert await told(booth) == [("confirmed", 2), ("cancelled", 3)]
     assert await booth.broken() == {}
 
 
-@guarded_or_not
-async def test_a_release_goes_on_without_its_caller(
-    replicas: Replicas, guarded: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The control is without the shield: asyncpg then cancels what its caller no longer waits for."""
-    booth = replicas.a
-    if not guarded:
-        monkeypatch.setattr(shards, "finish", unshielded)
-    held = await booth.hold("ann", 1)
-    await change(booth, "release_hold", {"RETURN v_state;": "PERFORM pg_sleep(0.5); RETURN v_state;"})
-    request = pb.ReleaseHoldRequest(hold_id=held.hold_id)
-    call = booth.public.ReleaseHold(request, metadata=caller("ann"), timeout=0.2)
-    assert (await refused(call))[0] == grpc.StatusCode.DEADLINE_EXCEEDED
-    await asyncio.sleep(1)
-    state = (await booth.get_hold("ann", held.hold_id)).state
-    assert state == (pb.HOLD_STATE_RELEASED if guarded else pb.HOLD_STATE_ACTIVE)
+async def test_cancel_order_refuses_an_order_that_is_not_confirmed(booth: Booth) -> None:
+    await allow(booth)
+    order_id = await booth.order("ann", (await booth.hold("ann", 1)).hold_id)
+    found = await refused(booth.cancel("ann", order_id))
+    assert found == (grpc.StatusCode.ABORTED, "NOT_CANCELLABLE", {"state": "PENDING_PAYMENT"})
+    await booth.outcome(order_id, pb.PAYMENT_OUTCOME_FAILED, "CARD_DECLINED")
+    assert (await refused(booth.cancel("ann", order_id)))[1:] == ("NOT_CANCELLABLE", {"state": "FAILED"})
+    assert await told(booth) == [("failed", 2)]
 
 
-async def unshielded(work: Any) -> Any:
-    """What `finish` must not be."""
-    return await work
+@pytest.mark.parametrize("until", [timedelta(seconds=-1), None], ids=["over", "never"])
+async def test_cancel_order_refuses_outside_its_window(booth: Booth, until: timedelta | None) -> None:
+    if until is not None:
+        await allow(booth, until=until)
+    order_id = await confirmed(booth)
+    assert (await refused(booth.cancel("ann", order_id)))[:2] == (grpc.StatusCode.ABORTED, "CANCELLATION_CLOSED")
+    assert await booth.seats() == {"available": 18, "sold": 2}
+    assert (await booth.get_order("ann", order_id)).state == pb.ORDER_STATE_CONFIRMED
 
 
-async def test_the_wait_for_a_connection_is_bounded(lines: tuple[DelayProxy, DelayProxy], replicas: Replicas) -> None:
-    """The network stalls: whoever has a connection waits, and those behind it are told within seconds."""
-    held = await replicas.a.hold("ann", 1)
-    lines[0].stall()
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-
-    async def ask(number: int) -> tuple[grpc.StatusCode, float]:
-        if number % 2:
-            code, *_ = await refused(replicas.a.hold(f"fan-{number}", 2, key=f"{number}"))
-        else:
-            request = pb.GetHoldRequest(hold_id=held.hold_id)
-            code, *_ = await refused(replicas.a.public.GetHold(request, metadata=caller("ann"), timeout=6))
-        return code, loop.time() - began
-
-    answers = [await each for each in asyncio.as_completed([ask(number) for number in range(40)])]
-    behind = [seconds for code, seconds in answers if code == grpc.StatusCode.UNAVAILABLE]
-    assert len(behind) >= 10
-    assert max(behind) < 5
-    assert (await replicas.b.hold("bob", 5)).hold_id  # the other booking's network is well
-    lines[0].resume()
-    await until_idle(replicas.a)
-    assert (await asyncio.wait_for(replicas.a.hold("cid", 7), 5)).hold_id
-    assert await replicas.b.broken() == {}
+async def test_cancel_order_refuses_once_a_ticket_was_used(booth: Booth) -> None:
+    await allow(booth)
+    order_id = await confirmed(booth)
+    await booth.execute("UPDATE ticket SET state = 'USED' WHERE seat_id = 1")
+    assert (await refused(booth.cancel("ann", order_id)))[1] == "CANCELLATION_CLOSED"
+    assert await booth.seats() == {"available": 18, "sold": 2}
 
 
-async def test_a_network_that_breaks_means_unknown_and_is_found_out_by_the_key(
-    lines: tuple[DelayProxy, DelayProxy], replicas: Replicas
-) -> None:
-    """Cut while the answers are under way: what was done stands, once, and the key finds it."""
-    lines[0].delay_seconds = 0.2
-    calls = [asyncio.create_task(replicas.a.hold(f"fan-{seat}", seat, key="k")) for seat in range(1, 11)]
-    await asyncio.sleep(0.3)
-    assert lines[0].cut()
-    lines[0].delay_seconds = 0
-    found = await asyncio.gather(*calls, return_exceptions=True)
-    for answer in found:
-        assert not isinstance(answer, grpc.aio.AioRpcError) or answer.code() == grpc.StatusCode.UNAVAILABLE
-    again = [await replicas.a.hold(f"fan-{seat}", seat, key="k") for seat in range(1, 11)]
-    assert len({answer.hold_id for answer in again}) == 10
-    (row,) = await replicas.a.execute("SELECT count(*) FROM hold")
-    assert row["count"] == 10
-    assert await replicas.a.broken() == {}
+async def test_cancel_order_of_somebody_else_is_not_found(booth: Booth) -> None:
+    await allow(booth)
+    order_id = await confirmed(booth)
+    for account, wanted in (("bob", order_id), ("ann", "ord_s1_1"), ("ann", "ord_s9_1"), ("ann", "nonsense")):
+        assert (await refused(booth.cancel(account, wanted)))[:2] == (grpc.StatusCode.NOT_FOUND, "ORDER_NOT_FOUND")
+
+
+async def test_a_cancelled_order_gets_no_tickets_and_frees_its_accounts_cap(booth: Booth) -> None:
+    await allow(booth)
+    order_id = await booth.order("ann", (await booth.hold("ann", *range(1, 9))).hold_id)
+    await booth.outcome(order_id, pb.PAYMENT_OUTCOME_SUCCEEDED)
+    assert (await refused(booth.hold("ann", 9)))[1] == "TOO_MANY_TICKETS"
+    await booth.cancel("ann", order_id)
+    await issue_tickets(booth.shards["s1"])
+    assert not await booth.execute("SELECT FROM ticket")
+    assert (await booth.hold("ann", *range(9, 17))).hold_id
+    assert await booth.broken() == {}

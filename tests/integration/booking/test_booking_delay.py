@@ -28,6 +28,7 @@ from tests.integration.booking.test_booking_races import (
 
 HOLD_LOCK = "PERFORM pg_advisory_xact_lock(account_lock(p_event[i], p_account[i]));"
 TRY_LOCK = "NOT pg_try_advisory_xact_lock(account_lock(p_event[i], p_account[i]))"
+TRY_ORDER_LOCK = "CONTINUE WHEN NOT pg_try_advisory_xact_lock(account_lock(r.event_id, p_account[r.place]));"
 WRITE = "v_now := date_trunc('milliseconds', clock_timestamp());"
 WROTE_ALL = (
     "IF v_written <> v_wanted THEN RAISE EXCEPTION 'hold_seats wrote % of % seats', v_written, v_wanted; END IF;"
@@ -117,7 +118,7 @@ async def test_hold_seats_that_share_a_seat_and_arrive_together(
     """{1, 2} and {2, 3} come while a call is under way, so that the next call could take both. It takes one. Were both
     in a call after all, it would fail and each run alone: the control is without that, too."""
     if not guarded:
-        monkeypatch.setattr(gather, "_touched_by", lambda request: frozenset())
+        monkeypatch.setattr(gather.Gatherer, "_touched_by", lambda _, request: frozenset())
         await replicas.take_out("hold_seats", WROTE_ALL)
     first = asyncio.create_task(replicas.a.hold("ann", 20))
     await asyncio.sleep(0.01)
@@ -137,7 +138,7 @@ async def test_hold_seats_that_share_a_seat_and_arrive_together(
 async def test_a_call_of_hold_seats_with_a_shared_seat_fails_and_each_runs_alone(
     replicas: Replicas, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gather, "_touched_by", lambda request: frozenset())
+    monkeypatch.setattr(gather.Gatherer, "_touched_by", lambda _, request: frozenset())
     first = asyncio.create_task(replicas.a.hold("ann", 20))
     await asyncio.sleep(0.01)
     found = await answers(replicas.a.hold("bob", 1, 2), replicas.a.hold("cid", 2, 3), replicas.a.hold("dan", 5))
@@ -154,7 +155,7 @@ async def test_hold_seats_with_one_key_twice_in_a_batch_and_at_both_bookings(
 ) -> None:
     await replicas.slow_down("hold_seats", WRITE, 0.02)
     if not guarded:
-        monkeypatch.setattr(gather, "_touched_by", lambda request: frozenset())
+        monkeypatch.setattr(gather.Gatherer, "_touched_by", lambda _, request: frozenset())
         await replicas.take_out("hold_seats", HOLD_LOCK, instead="NULL;")
         await replicas.take_out("hold_seats", TRY_LOCK, instead="false")
     first = [asyncio.create_task(booth.hold("ann", 20 - n)) for n, booth in enumerate(replicas.both)]
@@ -180,7 +181,9 @@ async def test_create_order_at_the_end_of_the_grace_is_counted_at_the_other_book
     a, b = replicas.both
     if not guarded:
         await replicas.take_out("create_order", ORDER_LOCK, instead="NULL")
+        await replicas.take_out("create_orders", TRY_ORDER_LOCK)
     await replicas.slow_down("create_order", "verdict := 'CREATED';", 1.5)
+    await replicas.slow_down("create_orders", "IF v_mine IS NULL THEN RETURN; END IF;", 1.5)
     held = await a.hold("ann", *range(1, 9))
     await a.age(held.hold_id, 4.3)
     confirm = asyncio.create_task(a.order("ann", held.hold_id))
@@ -206,13 +209,13 @@ async def test_a_takeover_the_sweep_and_an_order_at_once(replicas: Replicas, gua
     for old in olds:
         await a.age(old.hold_id, 0.1)
 
-    async def contest(number: int, old: Any) -> tuple[Any, Any]:
+    async def contest(number: int, old: Any) -> tuple[Any, ...]:
         seat = 2 * number + 1
         order = won(a.order(f"old-{seat}", old.hold_id), "HOLD_EXPIRED")
         takeover = won(b.hold(f"new-{seat}", seat), "SEAT_UNAVAILABLE")
         if number % 2:
-            return tuple(reversed(await asyncio.gather(takeover, order)))  # type: ignore[return-value]
-        return await asyncio.gather(order, takeover)
+            return tuple(reversed(await asyncio.gather(takeover, order)))
+        return tuple(await asyncio.gather(order, takeover))
 
     async def sweep(booth: Booth) -> None:
         for _ in range(8):

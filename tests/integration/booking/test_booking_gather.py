@@ -192,7 +192,8 @@ async def test_create_orders_leaves_all_that_is_not_plain(booth: Booth) -> None:
     assert (await orders.alone([requests["replay"]]))[0].word == "CREATED"
     await booth.execute("UPDATE hold SET expires_at = clock_timestamp() - interval '6 s' WHERE account = 'over'")
     await booth.execute(
-        "UPDATE seat s SET hold_expires_at = h.expires_at FROM hold h WHERE h.hold_id = s.hold_id AND h.account = 'over'"
+        "UPDATE seat s SET hold_expires_at = h.expires_at FROM hold h"
+        " WHERE h.hold_id = s.hold_id AND h.account = 'over'"
     )
     other = await asyncpg.connect(booth.dsn)
     transaction = other.transaction()
@@ -200,7 +201,7 @@ async def test_create_orders_leaves_all_that_is_not_plain(booth: Booth) -> None:
     await other.execute("SELECT FROM seat WHERE seat_id = $1 FOR UPDATE", list(NOT_PLAIN).index("seat locked") + 1)
     await other.execute("SELECT FROM hold WHERE account = 'hold locked' FOR UPDATE")
     await other.execute("SELECT pg_advisory_xact_lock(account_lock(7, 'account locked'))")
-    requests["not mine"] = replace(requests["not mine"], account="thief")
+    requests["not mine"] = requests["not mine"]._replace(account="thief")
     assert await words(orders, *requests.values(), plain) == ["BUSY"] * len(requests) + ["CREATED"]
     await transaction.rollback()
     await other.close()

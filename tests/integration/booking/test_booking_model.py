@@ -7,6 +7,7 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import grpc
@@ -175,16 +176,16 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def no_promise_is_broken(self) -> None:
-        broken = self.run(lambda: self.booth.broken())
+        broken = self.run(self.booth.broken)
         broken.pop("hold_overdue", None)  # the sweeper comes when the machine says so
         assert broken == {}
 
     def teardown(self) -> None:
         for hold in self.model.holds:
-            state = self.run(lambda: self.booth.get_hold(hold.account, self.ids[hold])).state
+            state = self.run(partial(self.booth.get_hold, hold.account, self.ids[hold])).state
             assert NAMES[state] == hold.shown
         for order in self.model.orders:
-            state = self.run(lambda: self.booth.get_order(order.hold.account, self.ids[order])).state
+            state = self.run(partial(self.booth.get_order, order.hold.account, self.ids[order])).state
             assert ORDER_NAMES[state] == order.state
 
 
@@ -198,6 +199,7 @@ async def check(booth: Booth, seed: int, examples: int, *, shrink: bool = True) 
         database=None,
         suppress_health_check=list(hypothesis.HealthCheck),
         print_blob=False,
+        report_multiple_bugs=False,
         phases=[hypothesis.Phase.generate, *([hypothesis.Phase.shrink] if shrink else [])],
     )
     await asyncio.to_thread(run_state_machine_as_test, hypothesis.seed(seed)(machine), settings=settings)

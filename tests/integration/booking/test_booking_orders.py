@@ -250,4 +250,5 @@ async def test_list_event_orders_pages_by_id(booth: Booth) -> None:
             break
     assert [order.order_id for order in found] == orders
     assert (found[0].ticket_count, list(found[0].seat_ids), found[0].account) == (1, [1], "fan-1")
+    assert [order.quantity for order in found] == [1] * 7
     assert found[0].total.amount_minor == PRICE + FEE

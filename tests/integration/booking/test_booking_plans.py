@@ -167,7 +167,7 @@ async def test_the_ends_of_holds_stay_on_their_indexes(stadium: Booth) -> None:
 async def test_a_statement_off_its_index_is_found(stadium: Booth) -> None:
     """The control."""
     async with explained(stadium) as session:
-        await session.connection.execute("ALTER TABLE seat DROP CONSTRAINT seat_pk")
+        await session.connection.execute("DROP PUBLICATION rowlock_seats; ALTER TABLE seat DROP CONSTRAINT seat_pk")
         await hold(session.connection, "ann", "k", 1, 2, 3, 4)
         with pytest.raises(AssertionError, match="Seq Scan"):
             session.check()

@@ -37,10 +37,12 @@ class Store:
     version: int = 1
     seats: int = 10
     loads: list[tuple[str, int]] = field(default_factory=list)
+    began: asyncio.Event = field(default_factory=asyncio.Event)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def load(self, shard: str, event: int) -> Offer | None:
         self.loads.append((shard, event))
+        self.began.set()
         version = self.version
         await self.gate.wait()
         return offer(version, self.seats) if event < 100 else None
@@ -69,8 +71,7 @@ async def test_get_notices_a_later_version_also_while_an_old_one_is_loaded() -> 
     store = Store()
     offers = Offers(store.load)
     old = asyncio.create_task(offers.get("s1", 1))
-    while not store.loads:
-        await asyncio.sleep(0)
+    await store.began.wait()
     store.version = 2
     new = asyncio.create_task(offers.get("s1", 1, version=2))
     store.gate.set()

@@ -54,6 +54,7 @@ export interface Area {
 export interface SaleRules {
   ticketsPerAccount?: number;
   bestAvailableOnly?: boolean;
+  noResale?: boolean;
   /** Until how many seconds before the start a buyer may cancel; 0 or absent: never. */
   cancelSeconds?: number;
 }

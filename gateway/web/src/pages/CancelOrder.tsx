@@ -21,7 +21,7 @@ export function CancelOrder({ order, event, onCancelled }: CancelOrderProps) {
   const [isAsking, setAsking] = useState(false);
   const end = cancelEnd(event);
   if (order.state !== "ORDER_STATE_CONFIRMED" || !end || Date.parse(end) <= now) return null;
-  if (isAsking) return <Confirm {...{ order, onCancelled }} onKeep={() => setAsking(false)} />;
+  if (isAsking) return <Confirm {...{ order, event, onCancelled }} onKeep={() => setAsking(false)} />;
   return (
     <section class="cancel">
       <button type="button" class="button quiet" onClick={() => setAsking(true)}>
@@ -32,13 +32,11 @@ export function CancelOrder({ order, event, onCancelled }: CancelOrderProps) {
   );
 }
 
-interface ConfirmProps {
-  order: Order;
-  onCancelled: () => void;
+interface ConfirmProps extends CancelOrderProps {
   onKeep: () => void;
 }
 
-function Confirm({ order, onCancelled, onKeep }: ConfirmProps) {
+function Confirm({ order, event, onCancelled, onKeep }: ConfirmProps) {
   const [isBusy, setBusy] = useState(false);
   const [message, setMessage] = useState<{ tone: "calm" | "bad"; text: string } | null>(null);
   const keep = useRef<HTMLButtonElement>(null);
@@ -59,8 +57,8 @@ function Confirm({ order, onCancelled, onKeep }: ConfirmProps) {
     <section class="panel cancel" role="alertdialog" aria-labelledby="cancel-title" aria-describedby="cancel-words">
       <h2 id="cancel-title">Cancel this order?</h2>
       <p id="cancel-words">
-        Its tickets will open nothing any more and others may buy {order.area ? "your places" : "your seats"}. You are
-        owed {formatMoney(order.total)} back. This can not be undone.
+        Its tickets will open nothing any more
+        {event.rules?.noResale ? "" : `, and others may buy your ${order.area ? "places" : "seats"}`}. You are owed {formatMoney(order.total)} back. This can not be undone.
       </p>
       {message && <Notice tone={message.tone}>{message.text}</Notice>}
       <div class="cancel-answers">

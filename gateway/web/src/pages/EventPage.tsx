@@ -41,7 +41,7 @@ function Facts({ event }: { event: Event }) {
           <dt>Seats</dt>
           <dd>
             {plural(event.seatCount, "seat")}
-            <Availability eventId={event.eventId} />
+            <Availability event={event} />
             {event.areas.map((area) => (
               <span class="soft" key={area.areaId}>
                 {area.name}: room for {area.capacity.toLocaleString("en")}, without a seat
@@ -118,18 +118,19 @@ function Terms({ event }: { event: Event }) {
 }
 
 /** A hint, not a promise: it says how old it is, and is silent when nobody knows. */
-function Availability({ eventId }: { eventId: string }) {
-  const seats = useLoad((signal) => getSeats(eventId, "", signal), eventId);
-  return seats.value ? <span class="soft">{availabilityWords(seats.value)}</span> : null;
+function Availability({ event }: { event: Event }) {
+  const seats = useLoad((signal) => getSeats(event.eventId, "", signal), event.eventId);
+  return seats.value ? <span class="soft">{availabilityWords(seats.value, event.areas.length > 0)}</span> : null;
 }
 
-function availabilityWords(snapshot: Snapshot): string {
+function availabilityWords(snapshot: Snapshot, hasAreas: boolean): string {
   const open = snapshot.sections.reduce((total, section) => total + section.open, 0);
   const held = snapshot.sections.reduce((total, section) => total + section.held, 0);
   const ageMs = serverNow() - Date.parse(snapshot.asOf);
   const asOf = ageMs < 5_000 ? "just now" : `${formatAge(ageMs)} ago`;
   if (open > 0) return `${open.toLocaleString("en")} free ${asOf}`;
-  return held > 0 ? `All held or sold ${asOf}; some may come back` : "Sold out";
+  if (held > 0) return `All held or sold ${asOf}; some may come back`;
+  return hasAreas ? "All seats are sold" : "Sold out"; // areas are not counted here
 }
 
 function zoneNote(timeZone: string): string {

@@ -112,19 +112,26 @@ function titleOf({ state }: Order): string {
   }
 }
 
+function placesOf({ area }: Order): string {
+  return area ? "places" : "seats";
+}
+
 /** The order, its payment and its tickets are separate facts, and are said apart. */
 function State({ order, tickets }: { order: Order; tickets: Ticket[] }) {
+  const them = placesOf(order);
   switch (order.state) {
     case "ORDER_STATE_CONFIRMED":
       return tickets.length > 0 ? (
         <Notice tone="good">Paid. Your tickets are below.</Notice>
       ) : (
-        <Notice tone="good">Paid, and {order.area ? "your places are" : "the seats are"} yours. The tickets come within seconds.</Notice>
+        <Notice tone="good">Paid, and the {them} are yours. The tickets come within seconds.</Notice>
       );
     case "ORDER_STATE_FAILED":
       return (
         <Notice tone="bad">
-          <p>{failureWords(order.failureReason)} Nothing was charged, and {order.area ? "the tickets" : "the seats"} are on sale again.</p>
+          <p>
+            {failureWords(order.failureReason)} Nothing was charged, and the {them} are on sale again.
+          </p>
           <Link class="button" to={linePlace(order.eventId)}>
             {order.area ? "Choose again" : "Choose seats again"}
           </Link>
@@ -143,16 +150,17 @@ function State({ order, tickets }: { order: Order; tickets: Ticket[] }) {
 }
 
 function PaymentPending({ order }: { order: Order }) {
+  const them = placesOf(order);
   if (order.paymentState === "PAYMENT_STATE_UNKNOWN") {
     return (
       <Notice tone="warning">
-        The bank has not told us yet whether the payment went through. We do not guess: {order.area ? "your places" : "the seats"} stay yours until we
+        The bank has not told us yet whether the payment went through. We do not guess: the {them} stay yours until we
         know, and you are charged once at most. You may close this page; the order stays in My orders.
       </Notice>
     );
   }
   return (
-    <Notice tone="calm">Waiting for the bank. {order.area ? "Your places" : "The seats"} are kept for you meanwhile; this page looks by itself.</Notice>
+    <Notice tone="calm">Waiting for the bank. The {them} are kept for you meanwhile; this page looks by itself.</Notice>
   );
 }
 

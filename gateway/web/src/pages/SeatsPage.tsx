@@ -91,7 +91,7 @@ function Chooser({ event, plan, keeper }: InsideProps) {
           {formatShort(event.startTime, event.venue.timeZone)} · {event.venue.name}
         </p>
         <Heading title={`Choose seats: ${event.name}`}>{event.name}</Heading>
-        <Freshness live={live} />
+        {view !== "best" && <Freshness live={live} />}
       </header>
       {live.problem.value !== null && <Problem error={live.problem.value} />}
       {!isInside && <OutsideNotice event={event} />}
