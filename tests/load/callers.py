@@ -28,6 +28,7 @@ EVENTS, SEATS = 20, 10_000  # of each event
 PICKED = range(1, 16)  # events of which buyers pick seats that are free
 CHOSEN = range(16, 20)  # events of which the house chooses
 BLOCK = 4
+SINGLES, BLOCKS = len(PICKED) * SEATS // 2, len(PICKED) * SEATS // 2 // BLOCK
 FOUGHT = 20  # seats of the last event, EVENTS, for which many fight
 CALL_SECONDS = 20
 CHANNELS = 2

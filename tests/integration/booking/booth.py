@@ -14,7 +14,6 @@ from chassis.errors import reason_of
 from chassis.ids import format_id, parse_id
 from chassis.outbox import Message
 from chassis.tokens import ACCOUNT_HEADER, EMAIL_HEADER, EVENT_HEADER, IDEMPOTENCY_HEADER
-from services.booking.holds import Holds
 
 EVENT = format_id("evt", "s1", 7)
 PRICE, FEE = 5000, 250
@@ -120,7 +119,6 @@ class Booth:
     workers: Any
     charges: Charges
     dsn: str
-    holds: Holds
 
     async def hold(self, account: str, *seats: int, key: str = "", event: str = EVENT) -> pb.HoldSeatsResponse:
         """A hold; its key is made of account and seats unless given."""

@@ -75,7 +75,6 @@ async def open_replica(servers: Servers, pooled: Pooler) -> AsyncIterator[Callab
             workers,
             charges,
             next(iter(dsns.values())),
-            holds,
         )
         booths.append((booth, holds))
         return booth
