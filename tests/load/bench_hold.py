@@ -47,7 +47,7 @@ LONE_CALLS = 1500  # more than one caller can make in LONE_SECONDS
 MOST = {
     "hold": SINGLES // ROUNDS - CONFIRMS - LONE_CALLS - WARM_CALLS,
     "hold4": BLOCKS // ROUNDS - WARM_CALLS,
-    "best": len(CHOSEN) * SEATS // 2 // ROUNDS - WARM_CALLS - 1,
+    "best": len(CHOSEN) * SEATS // 4 // ROUNDS - WARM_CALLS,  # half of the seats: none of these events sells out
     "confirm": CONFIRMS - WARM_CALLS,
 }
 START_SECONDS = 60
