@@ -64,8 +64,9 @@ test-pgbouncer: $(READY) $(DEVELOPER) ## booking and payments behind PgBouncer i
 
 .PHONY: soak
 soak: $(READY) $(DEVELOPER) ## the seeded race and model tests, SEEDS= (5) seeds of each at full length: some minutes a seed
-	@ROWLOCK_SOAK_SEEDS=$(or $(SEEDS),5) $(VENV) -m pytest -n $(WORKERS) --timeout 1800 \
-	  tests/integration/booking/test_booking_history.py tests/integration/booking/test_booking_model.py $(PYTEST)
+	@ROWLOCK_SOAK_SEEDS=$(or $(SEEDS),5) ROWLOCK_OUTBOX_SEEDS=$(or $(SEEDS),5) $(VENV) -m pytest -n $(WORKERS) \
+	  --timeout 1800 tests/integration/booking/test_booking_history.py tests/integration/booking/test_booking_model.py \
+	  tests/integration/chassis/test_outbox_faults.py $(PYTEST)
 
 .PHONY: test-browser
 test-browser: $(READY) $(DEVELOPER) $(PAGE) ## the page in headless Chromium (Debian's package `chromium`)
