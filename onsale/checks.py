@@ -22,6 +22,8 @@ PENDING = booking_pb2.ORDER_STATE_PENDING_PAYMENT
 CONFIRMED = booking_pb2.ORDER_STATE_CONFIRMED
 PAGE = 1000
 
+STATES = ("available", "held", "pending_payment", "sold", "blocked")
+
 ADMINS: dict[str, tuple[Any, Any]] = {
     "catalog": (catalog_pb2_grpc.CatalogAdminServiceStub, catalog_pb2.CheckInvariantsRequest),
     "booking": (booking_pb2_grpc.BookingAdminServiceStub, booking_pb2.CheckInvariantsRequest),
@@ -62,13 +64,8 @@ async def judge(addresses: Addresses, sale: Sale, seen: Seen) -> Verdict:
         admin = booking_pb2_grpc.BookingAdminServiceStub(channel)
         orders = await _settled_orders(admin, sale, verdict)
         counted = await admin.CountSeats(booking_pb2.CountSeatsRequest(event_id=sale.event_id))
-    verdict.seats = {
-        name: getattr(counted, name) for name in ("available", "held", "pending_payment", "sold", "blocked")
-    }
-    verdict.areas = {
-        area.area_id: {name: getattr(area, name) for name in ("available", "held", "pending_payment", "sold")}
-        for area in counted.areas
-    }
+    verdict.seats = {name: getattr(counted, name) for name in STATES}
+    verdict.areas = {area.area_id: {name: getattr(area, name) for name in STATES} for area in counted.areas}
     check_areas(orders, sale, verdict)
     verdict.sold = counted.sold + sum(area.sold for area in counted.areas)
     verdict.orders = Counter(booking_pb2.OrderState.Name(order.state) for order in orders)
@@ -159,7 +156,8 @@ def check_money(orders: list[booking_pb2.EventOrder], ledger: dict[str, list[int
         kept = ledger.get(order.order_id, [])
         if len(kept) > 1:
             verdict.double_charged.append(f"{order.order_id}: {len(kept)} captures")
-        wanted = [order.total.amount_minor] if order.state == CONFIRMED else []
+        paid = order.state == CONFIRMED and order.total.amount_minor > 0  # what costs nothing is never charged
+        wanted = [order.total.amount_minor] if paid else []
         if order.state != PENDING and kept != wanted and len(kept) < 2:
             state = booking_pb2.OrderState.Name(order.state)
             verdict.money_wrong.append(f"{order.order_id} is {state}: captured {kept}, expected {wanted}")

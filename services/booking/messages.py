@@ -145,6 +145,7 @@ def counts_message(counts: SeatCounts, areas: Iterable[AreaCounts]) -> pb.CountS
                 held=area.held,
                 pending_payment=area.pending_payment,
                 sold=area.sold,
+                blocked=area.blocked,
             )
             for area in areas
         ],

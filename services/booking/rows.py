@@ -291,6 +291,7 @@ class AreaCounts:
     held: int
     pending_payment: int
     sold: int
+    blocked: int
 
 
 @dataclass(frozen=True, slots=True)

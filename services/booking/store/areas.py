@@ -68,7 +68,9 @@ async def count_areas(shard: Shard, event: int) -> tuple[AreaCounts, ...]:
     async def fetch(connection: Any) -> tuple[AreaCounts, ...]:
         rows = [row async for row in queries.count_areas(connection, event=event)]
         return tuple(
-            AreaCounts(row["area_id"], row["available"], row["held"], row["pending_payment"], row["sold"])
+            AreaCounts(
+                row["area_id"], row["available"], row["held"], row["pending_payment"], row["sold"], row["blocked"]
+            )
             for row in rows
         )
 

@@ -35,7 +35,7 @@ ON CONFLICT (event_id, area_id, counter) DO UPDATE SET available = excluded.avai
 SELECT a.area_id,
        (SELECT sum(c.available) FROM area_counter c WHERE c.event_id = a.event_id AND c.area_id = a.area_id)
          + h.expired AS available,
-       h.held, o.pending_payment, o.sold
+       h.held, o.pending_payment, o.sold, o.blocked
   FROM area a
  CROSS JOIN LATERAL (
    SELECT coalesce(sum(ticket_count) FILTER (WHERE expires_at <= clock_timestamp()), 0) AS expired,
@@ -43,6 +43,8 @@ SELECT a.area_id,
      FROM hold WHERE event_id = a.event_id AND area_id = a.area_id AND NOT swept) h
  CROSS JOIN LATERAL (
    SELECT coalesce(sum(ticket_count) FILTER (WHERE state = 'PENDING_PAYMENT'), 0) AS pending_payment,
-          coalesce(sum(ticket_count) FILTER (WHERE state = 'CONFIRMED'), 0) AS sold
+          coalesce(sum(ticket_count) FILTER (WHERE state = 'CONFIRMED'), 0) AS sold,
+          -- A cancelled order that still names its counters has not given its units back, and never will.
+          coalesce(sum(ticket_count) FILTER (WHERE state = 'CANCELLED' AND counters IS NOT NULL), 0) AS blocked
      FROM orders WHERE event_id = a.event_id AND area_id = a.area_id) o
  WHERE a.event_id = :event ORDER BY a.area_id;

@@ -52,6 +52,20 @@ async def test_create_order_charges_what_the_hold_said(booth: Booth) -> None:
     assert order.total.amount_minor == PRICE + FEE
 
 
+async def test_an_order_that_costs_nothing_is_paid_as_it_is_made(booth: Booth) -> None:
+    await booth.execute("UPDATE tier SET price = 0, fee = 0")
+    await booth.execute("UPDATE event SET version = version + 1")  # so that no process keeps the old prices
+    free = [await booth.order(name, (await booth.hold(name, seat)).hold_id) for seat, name in ((1, "ann"), (2, "bob"))]
+    for name, order_id in zip(("ann", "bob"), free, strict=True):
+        order = await booth.get_order(name, order_id)
+        assert (order.state, order.payment_state) == (pb.ORDER_STATE_CONFIRMED, pb.PAYMENT_STATE_SUCCEEDED)
+    assert await booth.execute("SELECT FROM outbox WHERE sink = 'payments'") == []
+    await issue_tickets(booth.shards["s1"])
+    assert [ticket.seat.seat_id for ticket in await tickets_of(booth, "ann", free[0])] == [1]
+    assert await booth.seats() == {"available": 18, "sold": 2}
+    assert await booth.broken() == {}
+
+
 async def test_create_order_replays_and_knows_its_hold(booth: Booth) -> None:
     hold, other = await booth.hold("ann", 1), await booth.hold("ann", 2)
     order = await booth.order("ann", hold.hold_id, key="k")
