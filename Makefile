@@ -17,6 +17,9 @@ LOCKED := .venv/.locked
 INSTALLED := .venv/.installed
 DEVELOPER := .venv/.developer
 STUBS := gen/.made
+POOLED := $(foreach part,pooler holds orders races gather areas best_available cancel_order,\
+  tests/integration/booking/test_booking_$(part).py) \
+  $(foreach part,server claims,tests/integration/payments/test_payments_$(part).py)
 PAGE := gateway/web/dist/.made
 NODE_MODULES := gateway/web/node_modules/.made
 
@@ -60,7 +63,7 @@ test: $(READY) $(DEVELOPER) $(PAGE) ## all tests that need no browser: PYTEST='-
 .PHONY: test-pgbouncer
 test-pgbouncer: $(READY) $(DEVELOPER) ## booking and payments behind PgBouncer in transaction mode (Debian's package)
 	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || { echo 'There is no pgbouncer: on Debian, `apt-get install pgbouncer`.' >&2; exit 1; }
-	@ROWLOCK_TEST_POOLER=1 $(VENV) -m pytest -n $(WORKERS) tests/integration/booking tests/integration/payments $(PYTEST)
+	@ROWLOCK_TEST_POOLER=1 $(VENV) -m pytest -n $(WORKERS) $(POOLED) $(PYTEST)
 
 .PHONY: soak
 soak: $(READY) $(DEVELOPER) ## the seeded race and model tests, SEEDS= (5) seeds of each at full length: some minutes a seed
