@@ -30,6 +30,9 @@ class ServiceSettings(BaseSettings):
     listen: Address = Field("127.0.0.1:0", description="where the gRPC server listens")
     metrics_listen: Address = Field("127.0.0.1:0", description="where Prometheus scrapes; inside only")
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="least level that is logged")
+    trace_ratio: float = Field(
+        0.05, ge=0, le=1, description="share of calls whose spans are recorded, where the caller has not said"
+    )
     drain_seconds: float = Field(10, ge=0, le=300, description="how long calls under way may take after SIGTERM")
     default_deadline_seconds: float = Field(
         30, gt=0, le=600, description="longest time for a call whose caller set no deadline"

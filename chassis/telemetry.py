@@ -4,12 +4,14 @@ import logging
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import structlog
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
 from prometheus_client import Counter, Histogram, start_http_server
 
 from chassis.settings import ServiceSettings
@@ -22,6 +24,8 @@ CALL_SECONDS = Histogram(
 )
 WORKER_ERRORS = Counter("rowlock_worker_errors_total", "Rounds of a worker that ended in an error", ["worker"])
 
+tracer = trace.get_tracer("rowlock")
+
 SECRET_NAMES = re.compile("token|authorization|secret|password|email|card|dsn|url", re.IGNORECASE)
 SECRET_VALUES = re.compile(
     r"eyJ[\w-]+\.[\w-]+\.[\w-]*|[\w.+-]+@[\w-]+\.[\w.-]+|\b(?:\d[ -]?){13,19}\b|://[^/\s:@]+:[^/\s@]+@"
@@ -29,11 +33,25 @@ SECRET_VALUES = re.compile(
 
 
 def start_telemetry(service: str, settings: ServiceSettings) -> None:
-    """Sets up logs on stderr, spans, and the Prometheus endpoint of this process."""
+    """Sets up logs on stderr, spans, and the Prometheus endpoint of this process.
+
+    A call that is not sampled has a trace id all the same, for its logs and for whom it calls.
+    """
     configure_logs(settings.log_level)
-    trace.set_tracer_provider(TracerProvider(resource=Resource.create({"service.name": service})))
+    trace.set_tracer_provider(
+        TracerProvider(
+            sampler=ParentBasedTraceIdRatio(settings.trace_ratio),
+            resource=Resource.create({"service.name": service}),
+        )
+    )
     host, _, port = settings.metrics_listen.rpartition(":")
     start_http_server(int(port), host)
+
+
+def span(name: str) -> AbstractContextManager[Any]:
+    """A part of the call under way, and nothing where that is not recorded: starting a span costs more than a query's
+    arguments."""
+    return tracer.start_as_current_span(name) if trace.get_current_span().is_recording() else nullcontext()
 
 
 def configure_logs(level: str = "INFO") -> None:

@@ -3,10 +3,10 @@
 from datetime import timedelta
 from typing import NoReturn
 
-from opentelemetry import trace
 from prometheus_client import Counter
 
 from chassis.errors import InvalidArgument
+from chassis.telemetry import span
 from services.booking.errors import (
     AreaNotFound,
     EventNotFound,
@@ -30,8 +30,6 @@ MOST_UNITS = 50  # of one hold, as of seats
 
 HOLDS = Counter("booking_hold_area_total", "Requests for units of an area", ["verdict"])
 
-tracer = trace.get_tracer("rowlock")
-
 
 class Areas:
     """What an account does with areas. Its holds end like those of seats."""
@@ -49,7 +47,7 @@ class Areas:
         if not 1 <= quantity <= MOST_UNITS:
             raise InvalidArgument(f"A hold is of 1 to {MOST_UNITS} units.")
         shard, event = located
-        with tracer.start_as_current_span("booking.hold_area"):
+        with span("booking.hold_area"):
             verdict = await store.hold_area(
                 shard,
                 event=event,

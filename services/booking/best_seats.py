@@ -4,10 +4,10 @@ import asyncio
 from binascii import crc32
 from weakref import WeakValueDictionary
 
-from opentelemetry import trace
 from prometheus_client import Counter
 
 from chassis.errors import Contended, InvalidArgument, Refusal, Unavailable
+from chassis.telemetry import span
 from services.booking.best_available import Party, candidates, largest
 from services.booking.errors import (
     EventNotFound,
@@ -34,8 +34,6 @@ MOST_SPREAD = 64  # candidates among which a crowd is spread; finding more would
 RACES = Counter("booking_best_available_lost_total", "Candidates that somebody else was faster with")
 ASKED = Counter("booking_hold_best_available_total", "Requests for the best available seats", ["result"])
 
-tracer = trace.get_tracer("rowlock")
-
 
 class BestSeats:
     """`spread`: the most candidates among which buyers at the same event are spread; 1 gives everybody the best."""
@@ -59,7 +57,7 @@ class BestSeats:
         # An account's calls take turns, as they do in the database: no account has more than one party's seats in hand
         # here, and a request that is sent twice at once is a replay.
         turn = self.turns.setdefault((event_id, account), asyncio.Lock())
-        with tracer.start_as_current_span("booking.hold_best_available"):
+        with span("booking.hold_best_available"):
             watch.calls += 1
             try:
                 async with turn:

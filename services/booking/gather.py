@@ -1,10 +1,10 @@
 """Requests that arrive together go to the database together: one call for many holds costs a sixth of a call for each.
 
 A call starts when the one before has ended, never on a timer, so a lone caller waits for nobody. What arrives meanwhile
-is the next one. Requests that touch the same as one under way (a seat, an account, and so perhaps a key), or as an
-earlier one that waits, are left for later, in order. A call takes no lock that another session has: a request that met
-one is run again alone, where its wait is nobody else's, and so is every request of a call that failed, for one may be
-to blame and the others are new or replays.
+is the next one, and after a call of many all that the event loop has at hand. Requests that touch the same as one under
+way (a seat, an account, and so perhaps a key), or as an earlier one that waits, are left for later, in order. A call
+takes no lock that another session has: a request that met one is run again alone, where its wait is nobody else's, and
+so is every request of a call that failed, for one may be to blame and the others are new or replays.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ LOOK_AHEAD = 256  # requests looked at for one call, so that a queue for one sea
 MOST_WAITING = 4096  # requests: at a few thousand a second, more than MOST_SECONDS of work
 MOST_SECONDS = 3.0  # a request waits for its turn; longer than any healthy wait, shorter than a caller's patience
 WATCH_SECONDS = 0.25  # between two looks at who has waited too long
-TURNS = 8  # of the event loop before a call that follows a full one: what has arrived is still being unpacked
+QUIET_TURNS = 16  # of the event loop without an arrival: then what is left has not come yet
 
 BATCH = Histogram("booking_batch_size", "Requests of one call", ["call"], buckets=(1, 2, 4, 8, 16, 32, 64))
 RERUNS = Counter("booking_reruns_total", "Requests that were run again alone", ["call"])
@@ -113,14 +113,23 @@ class Gatherer(Generic[RequestT, VerdictT]):
     async def _run_together(self) -> None:
         batch: list[_Waiting[RequestT, VerdictT]] = []
         while True:
-            for _ in range(TURNS if len(batch) > 1 else 0):
-                await asyncio.sleep(0)
+            if len(batch) > 1:
+                await self._arrivals()
             batch = self._take()
             if not batch:
                 self.work.clear()  # set by an arrival, and by the end of any call
                 await self.work.wait()
                 continue
             await self._call(batch)
+
+    async def _arrivals(self) -> None:
+        """Lets in what the event loop has at hand: requests are unpacked a few a turn, while answers go out. A batch
+        of four times the size costs each of its requests half."""
+        quiet = 0
+        while quiet < QUIET_TURNS and len(self.waiting) < LARGEST_BATCH:
+            before = len(self.waiting)
+            await asyncio.sleep(0)
+            quiet = 0 if len(self.waiting) > before else quiet + 1
 
     async def _call(self, batch: list[_Waiting[RequestT, VerdictT]]) -> None:
         self.under_way.update(*(waiting.touched for waiting in batch))
@@ -202,7 +211,7 @@ class Gatherer(Generic[RequestT, VerdictT]):
     async def _traced(
         self, call: Call[RequestT, VerdictT], batch: Sequence[_Waiting[RequestT, VerdictT]]
     ) -> list[VerdictT]:
-        """A span of its own, for a call is nobody's alone; it links to those of its callers."""
-        links = [trace.Link(waiting.caller) for waiting in batch]
+        """A span of its own, for a call is nobody's alone; it links to those of its callers that are recorded."""
+        links = [trace.Link(waiting.caller) for waiting in batch if waiting.caller.trace_flags.sampled]
         with tracer.start_as_current_span(f"booking.{self.name}", links=links):
             return await call([waiting.request for waiting in batch])

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from opentelemetry import trace
 from prometheus_client import Counter
 
 from chassis.errors import Contended, InvalidArgument, Refusal
+from chassis.telemetry import span
 from services.booking.errors import (
     EventNotFound,
     HoldBudgetSpent,
@@ -34,8 +34,6 @@ VERDICTS = ("HELD", "REPLAY", "REUSED", "NO_EVENT", "NOT_ON_SALE", "CAP", "BUDGE
 HOLDS_TOTAL = Counter("booking_hold_seats_total", "Requests for a hold", ["verdict"])
 HOLDS = {word: HOLDS_TOTAL.labels(word) for word in VERDICTS}
 RELEASES = Counter("booking_release_hold_total", "Requests to release a hold", ["state"])
-
-tracer = trace.get_tracer("rowlock")
 
 
 class Holds:
@@ -90,7 +88,7 @@ class Holds:
     async def release_hold(self, *, account: str, hold_id: str) -> Hold:
         """Gives an active hold back; one that has ended stays as it ended."""
         shard, hold = self._locate(hold_id)
-        with tracer.start_as_current_span("booking.release_hold"):
+        with span("booking.release_hold"):
             state = await store.release_hold(shard, hold, account)
         if state is None:
             raise HoldNotFound()

@@ -5,9 +5,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from opentelemetry import trace
-
 from chassis.errors import InvalidArgument
+from chassis.telemetry import span
 from services.booking.errors import EventNotFound, WrongShard
 from services.booking.requests import fingerprint
 from services.booking.rows import Inventory, SeatCounts
@@ -27,8 +26,6 @@ SEAT_COLUMNS = (
     *("section_indexes", "row_indexes", "places", "x", "y", "accessible", "companion"),
 )
 
-tracer = trace.get_tracer("rowlock")
-
 
 class Inventories:
     """The seats of events."""
@@ -43,7 +40,7 @@ class Inventories:
             raise WrongShard()
         _check(inventory)
         ordered = _ascending(inventory)
-        with tracer.start_as_current_span("booking.put_inventory"):
+        with span("booking.put_inventory"):
             return await store.put_inventory(*located, ordered, fingerprint(ordered))
 
     async def count_seats(self, event_id: str) -> SeatCounts:

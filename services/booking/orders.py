@@ -7,10 +7,10 @@ from datetime import timedelta
 from uuid import UUID
 
 import structlog
-from opentelemetry import trace
 from prometheus_client import Counter
 
 from chassis.errors import InvalidArgument
+from chassis.telemetry import span
 from services.booking.errors import (
     CancellationClosed,
     EventNotFound,
@@ -53,7 +53,6 @@ CLOSED = {
 }
 
 log = structlog.get_logger()
-tracer = trace.get_tracer("rowlock")
 
 
 class Orders:
@@ -135,7 +134,7 @@ class Orders:
     async def record_payment_outcome(self, *, order_id: str, outcome: str, reason: str) -> str:
         """The order's state after it. Refuses an outcome that another, recorded before, rules out."""
         shard, number = self._locate(order_id)
-        with tracer.start_as_current_span("booking.record_payment_outcome"):
+        with span("booking.record_payment_outcome"):
             verdict = await store.record_payment_outcome(
                 shard, number, outcome=outcome, reason=reason, grace=self.grace
             )
@@ -153,7 +152,7 @@ class Orders:
     async def cancel_order(self, *, account: str, order_id: str) -> Order:
         """Ends the account's confirmed order; one that was cancelled before stays so."""
         shard, number = self._locate(order_id)
-        with tracer.start_as_current_span("booking.cancel_order"):
+        with span("booking.cancel_order"):
             verdict = await store.cancel_order(shard, number, account=account)
         CANCELLATIONS.labels(verdict.word).inc()
         if verdict.word == "NO_ORDER":

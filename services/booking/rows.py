@@ -118,8 +118,7 @@ class HeldArea:
     price: int
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(NamedTuple):
     """A hold as it is read: its state judged by the database's clock. Amounts in minor units."""
 
     shard: str

@@ -52,9 +52,10 @@ class BookingServicer(booking_pb2_grpc.BookingServiceServicer):
         self.holds, self.best, self.areas, self.orders, self.tickets = holds, best, areas, orders, tickets
 
     async def HoldSeats(self, request: pb.HoldSeatsRequest, context: Context) -> pb.HoldSeatsResponse:
-        caller = _caller(context)
+        metadata = context.invocation_metadata() or ()  # a new tuple each time
+        caller = caller_of(metadata)
         caller.require_event(request.event_id)
-        return held_message(await self._hold(request, account=caller.account, key=_key(context)))
+        return held_message(await self._hold(request, account=caller.account, key=idempotency_key_of(metadata)))
 
     async def _hold(self, request: pb.HoldSeatsRequest, *, account: str, key: str) -> Hold:
         ways = (bool(request.seat_ids), request.HasField("best_available"), request.HasField("general_admission"))
@@ -82,13 +83,14 @@ class BookingServicer(booking_pb2_grpc.BookingServiceServicer):
         return pb.ReleaseHoldResponse(hold=hold_message(hold))
 
     async def CreateOrder(self, request: pb.CreateOrderRequest, context: Context) -> pb.CreateOrderResponse:
-        caller = _caller(context)
+        metadata = context.invocation_metadata() or ()
+        caller = caller_of(metadata)
         order_id = await self.orders.create_order(
             account=caller.account,
             email=caller.email,
             hold_id=request.hold_id,
             payment_token=request.payment_token,
-            key=_key(context),
+            key=idempotency_key_of(metadata),
         )
         return pb.CreateOrderResponse(order_id=order_id)
 
@@ -210,7 +212,3 @@ def add_servicers(
 
 def _caller(context: Context) -> Caller:
     return caller_of(context.invocation_metadata() or ())
-
-
-def _key(context: Context) -> str:
-    return idempotency_key_of(context.invocation_metadata() or ())

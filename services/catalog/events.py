@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from opentelemetry import trace
-
 from chassis.errors import InvalidArgument
 from chassis.ids import random_number
+from chassis.telemetry import span
 from services.catalog.errors import EventNotFound, VenueNotFound
 from services.catalog.prices import AreaDraft, Price, price_event
 from services.catalog.rows import Event, EventFilter, NewEvent, PlanCategories, Position, SaleRules
@@ -19,8 +18,6 @@ from services.catalog.texts import LONGEST_DESCRIPTION, optional, required
 LONGEST_REQUEST_ID = 100
 
 BEGINNING = Position(datetime(1, 1, 2, tzinfo=UTC), 0)
-
-tracer = trace.get_tracer("rowlock")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ async def create_event(draft: EventDraft, *, events: EventStore, venues: VenueSt
 
     Refuses with VENUE_NOT_FOUND, TIER_MISSING, INVALID_ARGUMENT.
     """
-    with tracer.start_as_current_span("catalog.create_event"):
+    with span("catalog.create_event"):
         request_id = required("request_id", draft.request_id, LONGEST_REQUEST_ID)
         known = await events.get_event_by_request(request_id)
         if known:
@@ -69,7 +66,7 @@ async def list_events(
     events: EventStore, conditions: EventFilter, after: Position | None, page_size: int
 ) -> tuple[list[Event], Position | None]:
     """A page of published events, soonest first, and where the next one begins, if there is one."""
-    with tracer.start_as_current_span("catalog.list_events"):
+    with span("catalog.list_events"):
         found = await events.list_events(conditions, after or BEGINNING, page_size + 1)
         page = found[:page_size]
         more = len(found) > page_size

@@ -2,14 +2,11 @@
 
 from typing import Protocol
 
-from opentelemetry import trace
-
+from chassis.telemetry import span
 from services.catalog.errors import EventNotFound
 from services.catalog.rows import Event, LinePolicy, Plan
 from services.catalog.store.events import EventStore
 from services.catalog.store.venues import VenueStore
-
-tracer = trace.get_tracer("rowlock")
 
 
 class Peers(Protocol):
@@ -27,7 +24,7 @@ async def publish_event(key: tuple[str, int], *, events: EventStore, venues: Ven
 
     Refuses with EVENT_NOT_FOUND; UNAVAILABLE or PEER_REFUSED from a peer, and then nothing is shown.
     """
-    with tracer.start_as_current_span("catalog.publish_event"):
+    with span("catalog.publish_event"):
         event = await events.get_event(*key)
         if event is None:
             raise EventNotFound

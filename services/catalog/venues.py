@@ -6,9 +6,8 @@ import json
 import re
 from dataclasses import astuple, dataclass, replace
 
-from opentelemetry import trace
-
 from chassis.errors import InvalidArgument
+from chassis.telemetry import span
 from services.catalog.errors import VenueDiffers
 from services.catalog.pretix.reader import read_plan
 from services.catalog.rows import Drawing, Venue, VenueSummary
@@ -16,8 +15,6 @@ from services.catalog.store.venues import VenueStore
 from services.catalog.texts import required
 
 COUNTRY_CODE = re.compile("[A-Z]{2}")
-
-tracer = trace.get_tracer("rowlock")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,7 @@ async def import_venue(store: VenueStore, venue: Venue, plan: bytes, *, repair: 
     City, country and time zone may be empty for a venue that is there already. Refuses with PLAN_INVALID,
     VENUE_DIFFERS, INVALID_ARGUMENT.
     """
-    with tracer.start_as_current_span("catalog.import_venue"):
+    with span("catalog.import_venue"):
         venue = await _complete(store, venue)
         drawing, repairs = await asyncio.to_thread(read_plan, plan, repair=repair)
         stored, version = await store.import_plan(venue, drawing, digest_of(drawing))

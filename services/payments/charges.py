@@ -3,11 +3,11 @@
 import re
 
 import structlog
-from opentelemetry import trace
 from prometheus_client import Counter
 
 from chassis.errors import InvalidArgument
 from chassis.ids import parse_id
+from chassis.telemetry import span
 from services.payments.currencies import CURRENCIES
 from services.payments.errors import AttemptNotFound, ChargeAbandoned, ChargeConflict
 from services.payments.judging import ABANDONED
@@ -19,7 +19,6 @@ TOKEN = re.compile(r"[!-~]{1,255}")  # printable, no spaces; the processor knows
 
 ABANDONED_ORDERS = Counter("payments_abandon_order_total", "Requests to give a charge up", ["verdict", "state"])
 
-tracer = trace.get_tracer("rowlock")
 log = structlog.get_logger()
 
 
@@ -38,7 +37,7 @@ async def abandon_order(attempts: Attempts, order_id: str) -> Attempt:
     """The order's attempt, after which nothing new is begun for it. SUCCEEDED and FAILED are final; any other state
     means that a worker is finding out, and ends it at the processor."""
     check_order_id(order_id)
-    with tracer.start_as_current_span("payments.abandon_order"):
+    with span("payments.abandon_order"):
         verdict, attempt = await attempts.abandon(order_id)
     ABANDONED_ORDERS.labels(verdict, attempt.state).inc()
     log.info("abandoned", order=order_id, verdict=verdict, state=attempt.state)

@@ -4,12 +4,12 @@ from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
-from opentelemetry import trace
 from rowlock.invariant.v1 import invariant_pb2
 from rowlock.waitingroom.v1 import waitingroom_pb2 as pb2
 from rowlock.waitingroom.v1 import waitingroom_pb2_grpc as pb2_grpc
 
 from chassis.ids import parse_id
+from chassis.telemetry import span
 from chassis.tokens import KeyRing, caller_of
 from services.waitingroom.admissions import Admissions
 from services.waitingroom.errors import EventNotFound
@@ -20,8 +20,6 @@ from services.waitingroom.positions import join_line
 from services.waitingroom.rows import Policy, Sales, Terms
 from services.waitingroom.store.leases import LeaseStore
 from services.waitingroom.store.lines import LineStore
-
-tracer = trace.get_tracer("rowlock")
 
 
 class WaitingRoomServicer(pb2_grpc.WaitingRoomServiceServicer):
@@ -34,7 +32,7 @@ class WaitingRoomServicer(pb2_grpc.WaitingRoomServiceServicer):
 
     async def JoinLine(self, request: pb2.JoinLineRequest, context: Any) -> pb2.JoinLineResponse:
         event_id, caller = _event(request.event_id), caller_of(context.invocation_metadata())
-        with tracer.start_as_current_span("waitingroom.join_line"):
+        with span("waitingroom.join_line"):
             joined = await join_line(self.lines, self.ring, event_id, caller.account)
         return pb2.JoinLineResponse(
             epoch=joined.position.epoch,
@@ -57,7 +55,7 @@ class WaitingRoomServicer(pb2_grpc.WaitingRoomServiceServicer):
 
     async def EnterEvent(self, request: pb2.EnterEventRequest, context: Any) -> pb2.EnterEventResponse:
         event_id, caller = _event(request.event_id), caller_of(context.invocation_metadata())
-        with tracer.start_as_current_span("waitingroom.enter_event"):
+        with span("waitingroom.enter_event"):
             admission = await self.admissions.enter_event(event_id, caller)
         return pb2.EnterEventResponse(
             admission_token=admission.token,
@@ -68,14 +66,14 @@ class WaitingRoomServicer(pb2_grpc.WaitingRoomServiceServicer):
 
     async def Heartbeat(self, request: pb2.HeartbeatRequest, context: Any) -> pb2.HeartbeatResponse:
         event_id, caller = _event(request.event_id), caller_of(context.invocation_metadata())
-        with tracer.start_as_current_span("waitingroom.heartbeat"):
+        with span("waitingroom.heartbeat"):
             admission = await self.admissions.heartbeat(event_id, caller)
         expires = _timestamp(admission.lease.expires)
         return pb2.HeartbeatResponse(admission_token=admission.token, lease_expire_time=expires)
 
     async def LeaveEvent(self, request: pb2.LeaveEventRequest, context: Any) -> pb2.LeaveEventResponse:
         event_id, caller = _event(request.event_id), caller_of(context.invocation_metadata())
-        with tracer.start_as_current_span("waitingroom.leave_event"):
+        with span("waitingroom.leave_event"):
             await self.admissions.leave_event(event_id, caller)
         return pb2.LeaveEventResponse()
 
@@ -90,7 +88,7 @@ class WaitingRoomInternalServicer(pb2_grpc.WaitingRoomInternalServiceServicer):
         start = _milliseconds(request.sale_start_time) if request.HasField("sale_start_time") else 0
         end = _milliseconds(request.sale_end_time) if request.HasField("sale_end_time") else 0
         policy = Policy(request.version, request.line, request.capacity, start, end)
-        with tracer.start_as_current_span("waitingroom.put_line_policy"):
+        with span("waitingroom.put_line_policy"):
             await put_line_policy(self.lines, _event(request.event_id), policy)
         return pb2.PutLinePolicyResponse()
 
@@ -99,7 +97,7 @@ class WaitingRoomInternalServicer(pb2_grpc.WaitingRoomInternalServiceServicer):
             Sales(_event(event.event_id), event.commits, event.conflicts, tuple(event.finished_accounts))
             for event in request.events
         ]
-        with tracer.start_as_current_span("waitingroom.report_sales"):
+        with span("waitingroom.report_sales"):
             await report_sales(self.lines, report)
         return pb2.ReportSalesResponse()
 
