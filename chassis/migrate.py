@@ -1,4 +1,5 @@
-"""Migrations: numbered .sql files, each applied once, in order, under a lock.
+"""Migrations: numbered .sql files, each applied once, in order, under a lock; then the functions and views that are
+code: files that replace what they define, applied again whenever they have changed.
 
 python -m chassis.migrate DSN DIRECTORY …
 """
@@ -17,7 +18,10 @@ LOCK = 0x526F776C6F636B  # "Rowlock": one migrator at a time in a database
 TABLE = """
 CREATE TABLE IF NOT EXISTS migration (
   component text NOT NULL, number int NOT NULL, name text NOT NULL, checksum text NOT NULL,
-  applied_time timestamptz NOT NULL DEFAULT clock_timestamp(), PRIMARY KEY (component, number))"""
+  applied_time timestamptz NOT NULL DEFAULT clock_timestamp(), PRIMARY KEY (component, number));
+CREATE TABLE IF NOT EXISTS function_file (
+  component text NOT NULL, name text NOT NULL, checksum text NOT NULL,
+  applied_time timestamptz NOT NULL DEFAULT clock_timestamp(), PRIMARY KEY (component, name))"""
 
 
 class MigrationError(Exception):
@@ -27,8 +31,10 @@ class MigrationError(Exception):
 async def migrate(dsn: str, directories: Sequence[Path], parameters: Mapping[str, str] | None = None) -> list[str]:
     """Applies what is missing, each file in a transaction of its own; the names of those applied.
 
-    A directory is `<component>/migrations`, its files `0001_words.sql`. `parameters` can be read in a migration by
-    current_setting('rowlock.…'). Safe to run from many processes at once.
+    A directory is `<component>/migrations`, its files `0001_words.sql`; functions are in `<component>/functions`, all
+    CREATE OR REPLACE. `parameters` can be read in a migration by current_setting('rowlock.…'). Safe to run from many
+    processes at once. A function is replaced while replicas of the version before still call it: one that takes or
+    gives something else gets another name.
     """
     connection = await asyncpg.connect(dsn, command_timeout=600)
     try:
@@ -39,7 +45,8 @@ async def migrate(dsn: str, directories: Sequence[Path], parameters: Mapping[str
             await connection.execute("SELECT set_config($1, $2, false)", name, value)
         applied = []
         for directory in directories:
-            applied += await _apply(connection, read_migrations(directory))
+            migrated = await _apply(connection, read_migrations(directory))
+            applied += migrated + await _replace(connection, directory.resolve().parent, afresh=bool(migrated))
         return applied
     finally:
         await connection.close()
@@ -86,6 +93,28 @@ async def _apply(connection: asyncpg.Connection, migrations: Sequence[Migration]
             )
         applied.append(f"{each.component}/{each.name}")
     return applied
+
+
+async def _replace(connection: asyncpg.Connection, component: Path, *, afresh: bool) -> list[str]:
+    """Functions and views, in one transaction: all of them `afresh` after a migration, which may have dropped one."""
+    rows = await connection.fetch("SELECT name, checksum FROM function_file WHERE component = $1", component.name)
+    known = {} if afresh else {row["name"]: row["checksum"] for row in rows}
+    replaced = []
+    async with connection.transaction():
+        for file in sorted((component / "functions").glob("*.sql")):
+            text = file.read_text()
+            checksum = hashlib.sha256(text.encode()).hexdigest()
+            if known.get(file.name) == checksum:
+                continue
+            await connection.execute(text)
+            await connection.execute(
+                "INSERT INTO function_file (component, name, checksum) VALUES ($1, $2, $3)"
+                " ON CONFLICT (component, name)"
+                " DO UPDATE SET checksum = excluded.checksum, applied_time = clock_timestamp()",
+                *(component.name, file.name, checksum),
+            )
+            replaced.append(f"{component.name}/{file.name}")
+    return replaced
 
 
 def main() -> None:

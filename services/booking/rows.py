@@ -29,7 +29,7 @@ class HoldRequest(NamedTuple):
 
 
 class HoldVerdict(NamedTuple):
-    """What `hold_seats` decided about one request; see migrations/0002_hold_seats.sql for the words."""
+    """What `hold_seats` decided about one request; see functions/hold_seats.sql for the words."""
 
     word: str
     version: int = 0
@@ -42,7 +42,7 @@ class HoldVerdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AreaVerdict:
-    """What `hold_area` decided; see migrations/0004_areas.sql for the words."""
+    """What `hold_area` decided; see functions/areas.sql for the words."""
 
     word: str
     hold: UUID | None

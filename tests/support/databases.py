@@ -76,7 +76,7 @@ async def drop(admin: str, dsn: str) -> None:
 async def _template(admin: str, scratch: Path, service: str, shard: str) -> str:
     digest = hashlib.sha256(shard.encode())
     for directory in migrations_of(service):
-        for file in sorted(directory.glob("*.sql")):
+        for file in sorted([*directory.glob("*.sql"), *directory.parent.glob("functions/*.sql")]):
             digest.update(file.read_bytes())
     name = f"template_{service}_{digest.hexdigest()[:12]}"
     with lock(scratch / "template.lock"):

@@ -27,7 +27,7 @@ async def hold_area(
     quantity: int,
     grace: timedelta,
 ) -> AreaVerdict:
-    """Holds units of an area; see migrations/0004_areas.sql for the words. AGAIN is not among the answers."""
+    """Holds units of an area; see functions/areas.sql for the words. AGAIN is not among the answers."""
 
     async def hold(everything: bool) -> Any:
         return await shard.write(

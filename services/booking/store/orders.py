@@ -49,7 +49,7 @@ class OrderCalls:
 
 
 async def create_order(shard: Shard, request: OrderRequest, *, grace: timedelta) -> OrderVerdict:
-    """Turns a hold into an order with its charge in the outbox; see migrations/0003_orders.sql for the words."""
+    """Turns a hold into an order with its charge in the outbox; see functions/orders.sql for the words."""
     row = await shard.write(
         lambda connection: queries.create_order(
             connection,
@@ -68,7 +68,7 @@ async def create_order(shard: Shard, request: OrderRequest, *, grace: timedelta)
 async def record_payment_outcome(
     shard: Shard, order: UUID, *, outcome: str, reason: str, grace: timedelta
 ) -> OutcomeVerdict:
-    """See migrations/0003_orders.sql for the words."""
+    """See functions/orders.sql for the words."""
     row = await shard.write(
         lambda connection: queries.record_payment_outcome(
             connection, order=order, outcome=outcome, reason=reason, grace=grace
@@ -78,7 +78,7 @@ async def record_payment_outcome(
 
 
 async def cancel_order(shard: Shard, order: UUID, *, account: str) -> CancelVerdict:
-    """Ends the account's confirmed order; see migrations/0003_orders.sql for the words."""
+    """Ends the account's confirmed order; see functions/orders.sql for the words."""
     row = await shard.write(lambda connection: queries.cancel_order(connection, account=account, order=order))
     return CancelVerdict(row["verdict"], row["order_state"] or "")
 

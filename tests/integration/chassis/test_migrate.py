@@ -51,3 +51,33 @@ async def test_migrate_refuses_a_changed_file_and_rolls_a_broken_one_back(empty:
     write(tmp_path, "0001_a.sql", "CREATE TABLE a (n bigint)")
     with pytest.raises(MigrationError, match="changed after it was applied"):
         await migrate(empty, [directory])
+
+
+async def test_functions_are_replaced_when_they_change_and_after_a_migration(empty: str, tmp_path: Path) -> None:
+    directory = write(tmp_path, "0001_a.sql", "CREATE TABLE a (n int)")
+    functions = directory.parent / "functions"
+    functions.mkdir()
+    (functions / "f.sql").write_text("CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql RETURN 1")
+    (functions / "v.sql").write_text("CREATE OR REPLACE VIEW v AS SELECT n FROM a")
+    assert await migrate(empty, [directory]) == ["tried/0001_a.sql", "tried/f.sql", "tried/v.sql"]
+    assert await migrate(empty, [directory]) == []
+    (functions / "f.sql").write_text("CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql RETURN 2")
+    assert await migrate(empty, [directory]) == ["tried/f.sql"]
+    write(tmp_path, "0002_b.sql", "DROP VIEW v; ALTER TABLE a ALTER n TYPE bigint")
+    assert await migrate(empty, [directory]) == ["tried/0002_b.sql", "tried/f.sql", "tried/v.sql"]
+    connection = await asyncpg.connect(empty)
+    assert await connection.fetchval("SELECT f() + count(*) FROM v") == 2
+    await connection.close()
+
+
+async def test_functions_are_replaced_all_or_none(empty: str, tmp_path: Path) -> None:
+    directory = write(tmp_path, "0001_a.sql", "CREATE TABLE a (n int)")
+    functions = directory.parent / "functions"
+    functions.mkdir()
+    (functions / "f.sql").write_text("CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql RETURN 1")
+    (functions / "g.sql").write_text("CREATE OR REPLACE FUNCTION g() RETURNS int LANGUAGE sql RETURN 1 / nothing")
+    with pytest.raises(asyncpg.UndefinedColumnError):
+        await migrate(empty, [directory])
+    connection = await asyncpg.connect(empty)
+    assert await connection.fetchval("SELECT count(*) FROM pg_proc WHERE proname = 'f'") == 0
+    await connection.close()

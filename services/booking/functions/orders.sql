@@ -5,7 +5,7 @@
 -- of orders before the statistics notice.
 
 -- Tells whoever may be late of an order's new state, by the stream `booking.orders`. No mail address, no payment token.
-CREATE FUNCTION publish_order(p_order uuid) RETURNS void LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION publish_order(p_order uuid) RETURNS void LANGUAGE sql AS $$
   INSERT INTO outbox (sink, aggregate_id, kind, payload)
   SELECT 'booking.orders', o.order_id::text, lower(o.state),
          jsonb_build_object('order_id', o.order_id::text, 'event_id', o.event_id::text, 'version', o.version,
@@ -17,7 +17,7 @@ CREATE FUNCTION publish_order(p_order uuid) RETURNS void LANGUAGE sql AS $$
 $$;
 
 -- Writes orders of holds that are confirmed, with what they bought, and asks for their charges.
-CREATE FUNCTION insert_orders(
+CREATE OR REPLACE FUNCTION insert_orders(
   p_order uuid[], p_hold uuid[], p_key text[], p_fingerprint bytea[], p_email text[], p_payment_token text[])
 RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
@@ -53,7 +53,7 @@ END $$;
 --   REUSED                    the key belongs to an order of another hold or payment token
 --   EXPIRED                   the hold has ended, and no order came of it
 --   NO_HOLD                   none of the account's
-CREATE FUNCTION create_order(
+CREATE OR REPLACE FUNCTION create_order(
   p_account text, p_hold uuid, p_key text, p_fingerprint bytea, p_email text, p_payment_token text, p_grace interval,
   OUT verdict text, OUT order_id uuid, OUT event_id bigint)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -106,7 +106,7 @@ END $$;
 -- create_order for a batch of 1 to 64 requests, of which no two share an account or a hold, in one call that waits for
 -- nobody. It does what is plain: of request r the hold is live and no order of it or of its key is known, and nothing
 -- that it needs is locked. Then order_id[r] is set; else nothing of r is written, and create_order is to decide.
-CREATE FUNCTION create_orders(
+CREATE OR REPLACE FUNCTION create_orders(
   p_account text[], p_hold uuid[], p_key text[], p_fingerprint bytea[], p_email text[], p_payment_token text[],
   p_grace interval, OUT order_id uuid[], OUT event_id bigint[])
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -135,9 +135,12 @@ BEGIN
   FOR r IN
     SELECT q.place::int AS place FROM unnest(v_standing, event_id, p_account, p_key)
            WITH ORDINALITY q(hold_id, event_id, account, key, place)
-     WHERE EXISTS (SELECT FROM orders o WHERE o.hold_id = q.hold_id)
-        OR EXISTS (SELECT FROM orders o WHERE o.event_id = q.event_id AND o.account = q.account
-                      AND o.idempotency_key = q.key)
+     -- Not two EXISTS with OR between: the planner would hash every order there is for each call.
+     CROSS JOIN LATERAL (
+       SELECT FROM orders o WHERE o.hold_id = q.hold_id
+        UNION ALL
+       SELECT FROM orders o
+        WHERE o.event_id = q.event_id AND o.account = q.account AND o.idempotency_key = q.key) known
   LOOP
     v_standing[r.place] := NULL;
   END LOOP;
@@ -184,7 +187,7 @@ END $$;
 
 -- Moves all of an order's seats from one state to another, fenced by the order's id; all, or an error. Called with the
 -- seats locked.
-CREATE FUNCTION move_order_seats(p_event bigint, p_order uuid, p_seats int[], p_from text, p_to text) RETURNS void
+CREATE OR REPLACE FUNCTION move_order_seats(p_event bigint, p_order uuid, p_seats int[], p_from text, p_to text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   v_written int;
@@ -200,7 +203,7 @@ END $$;
 
 -- Locks what an order has or had: its seats, whose numbers it returns ('{}': none). Of an area only what p_units says:
 -- OWN, the counters that its units came from, to give them back; ALL, to take units again; NONE.
-CREATE FUNCTION lock_order_things(o orders, p_units text) RETURNS int[] LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION lock_order_things(o orders, p_units text) RETURNS int[] LANGUAGE plpgsql AS $$
 DECLARE
   v_seats int[];
 BEGIN
@@ -217,7 +220,7 @@ BEGIN
 END $$;
 
 -- Compensates an order: what it had can be bought again. Called with seats or counters, and the order, locked.
-CREATE FUNCTION fail_order(o orders, p_seats int[], p_reason text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION fail_order(o orders, p_seats int[], p_reason text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE orders SET state = 'FAILED', payment_state = 'FAILED', failure_reason = p_reason, version = version + 1,
                     counters = NULL, amounts = NULL
@@ -231,7 +234,7 @@ END $$;
 
 -- Judges, once, money that came after its order had failed: the same seats again, or as many units, if all are free, on
 -- sale and within the account's cap; else the money is owed back. Called with account, seats or counters, and order locked.
-CREATE FUNCTION retake_order(o orders, p_seats int[], p_grace interval) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION retake_order(o orders, p_seats int[], p_grace interval) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   v_won boolean;
   v_counters int[];
@@ -269,7 +272,7 @@ END $$;
 -- What became of an order's charge, told at least once: SUCCEEDED, FAILED (p_reason says why) or UNKNOWN, which decides
 -- nothing. RECORDED, now or before; RETAKEN, the same for late money; CONFLICT when another outcome stands; NO_ORDER.
 -- order_state is the order's state after it, event_id and account are the order's.
-CREATE FUNCTION record_payment_outcome(p_order uuid, p_outcome text, p_reason text, p_grace interval,
+CREATE OR REPLACE FUNCTION record_payment_outcome(p_order uuid, p_outcome text, p_reason text, p_grace interval,
   OUT verdict text, OUT order_state text, OUT event_id bigint, OUT account text)
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
@@ -311,7 +314,7 @@ END $$;
 --   CLOSED          too late
 --   USED            one of its tickets has opened the gate
 --   NO_ORDER        none of the account's
-CREATE FUNCTION cancel_order(p_account text, p_order uuid, OUT verdict text, OUT order_state text)
+CREATE OR REPLACE FUNCTION cancel_order(p_account text, p_order uuid, OUT verdict text, OUT order_state text)
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
   o orders;

@@ -1,36 +1,10 @@
--- General admission: units of an area without seats. How many are left stands in counters, several for each area, so
--- that buyers do not queue for one row; the sum is what is left.
+-- General admission: units of an area without seats, taken from its counters (migrations/0002_areas.sql).
 --
 -- The order of locks is that of seats: account, counters ascending, holds ascending, order, outbox. Whoever needs more
 -- than one counter locks them all at once, in one statement that orders them.
 
-CREATE TABLE area (
-  event_id bigint NOT NULL REFERENCES event,
-  area_id  int    NOT NULL,
-  name     text   NOT NULL,
-  capacity int    NOT NULL,
-  tier     int    NOT NULL,
-  CONSTRAINT area_pk PRIMARY KEY (event_id, area_id),
-  CONSTRAINT an_area_has_units CHECK (capacity > 0)
-);
-
--- Room on the page and no index on what changes: every change is a HOT update.
-CREATE TABLE area_counter (
-  event_id  bigint NOT NULL,
-  area_id   int    NOT NULL,
-  counter   int    NOT NULL,
-  available int    NOT NULL,
-  CONSTRAINT area_counter_pk PRIMARY KEY (event_id, area_id, counter),
-  CONSTRAINT a_counter_is_of_an_area FOREIGN KEY (event_id, area_id) REFERENCES area,
-  CONSTRAINT an_area_is_never_oversold CHECK (available >= 0)
-) WITH (fillfactor = 30);
-
--- Whose units can be had again, and whether anybody has any.
-CREATE INDEX hold_of_an_area_unswept ON hold (event_id, area_id, expires_at) WHERE NOT swept AND area_id IS NOT NULL;
-CREATE INDEX order_of_an_area_pending ON orders (event_id, area_id) WHERE state = 'PENDING_PAYMENT' AND area_id IS NOT NULL;
-
 -- Locks all counters of an area; how many units they have together.
-CREATE FUNCTION lock_area(p_event bigint, p_area int) RETURNS int LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION lock_area(p_event bigint, p_area int) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
   v_counters int;
   v_available int;
@@ -48,7 +22,7 @@ END $$;
 -- Takes units from the counters of an area that is locked and has them: from one counter, if any has so many, else from
 -- as many as it needs, and then what is left is gathered in the first, so that the last units are found together. The
 -- search begins at p_first.
-CREATE FUNCTION take_units(p_event bigint, p_area int, p_quantity int, p_first int, OUT counters int[], OUT amounts int[])
+CREATE OR REPLACE FUNCTION take_units(p_event bigint, p_area int, p_quantity int, p_first int, OUT counters int[], OUT amounts int[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -78,7 +52,7 @@ END $$;
 
 -- Gives units back to the counters that they came from. Call it with those locked, and only after a guarded change of
 -- the hold or order that had them: that is what makes it once.
-CREATE FUNCTION give_units_back(p_event bigint, p_area int, p_counters int[], p_amounts int[]) RETURNS void
+CREATE OR REPLACE FUNCTION give_units_back(p_event bigint, p_area int, p_counters int[], p_amounts int[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   v_missing int;
@@ -93,7 +67,7 @@ END $$;
 
 -- Ends those of the holds that are still to be ended and whose time has been over for p_grace, and gives their units
 -- back; how many holds. Call it with the counters of the area locked.
-CREATE FUNCTION give_holds_back(p_event bigint, p_area int, p_holds uuid[], p_grace interval) RETURNS int LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION give_holds_back(p_event bigint, p_area int, p_holds uuid[], p_grace interval) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
   v_holds uuid[];
   v_counters int[];
@@ -126,7 +100,7 @@ END $$;
 -- One counter is locked and no more, if one has enough: then nobody waits but who is after the same. With p_all, or when
 -- no counter has enough, all are. That a lone counter was too low is only found with it locked, and then it would be too
 -- late to lock those before it; so the call ends, which lets go of it, and comes again.
-CREATE FUNCTION hold_area(
+CREATE OR REPLACE FUNCTION hold_area(
   p_event bigint, p_account text, p_key text, p_fingerprint bytea, p_area int, p_quantity int, p_grace interval, p_all boolean,
   OUT verdict text, OUT hold_id uuid, OUT used int, OUT few int, OUT retry_time timestamptz)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$

@@ -2,7 +2,7 @@
 
 -- Gives an account's hold back. NULL: no such hold of the account's; otherwise the state in which it is now ended.
 -- One whose time had run out ends as EXPIRED, one that had ended before stays as it was.
-CREATE FUNCTION release_hold(p_account text, p_hold uuid) RETURNS text
+CREATE OR REPLACE FUNCTION release_hold(p_account text, p_hold uuid) RETURNS text
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
   h hold;
@@ -28,7 +28,7 @@ END $$;
 -- Frees the seats of at most p_limit holds whose time and grace are over, whether their record was ended by a takeover
 -- or not; how many holds. Any number of sweepers may run: each passes over what another has locked, holds and seats
 -- alike. It waits for nobody, so it may lock holds before seats; a hold with a seat that is locked is left for later.
-CREATE FUNCTION sweep_holds(p_limit int, p_grace interval) RETURNS int
+CREATE OR REPLACE FUNCTION sweep_holds(p_limit int, p_grace interval) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
   v_holds uuid[];
@@ -62,7 +62,7 @@ END $$;
 
 -- The same for units, one area a call, of those that no other sweeper is at. Counters are wanted by everybody, so it
 -- waits for them, and therefore locks them first, as everybody does.
-CREATE FUNCTION sweep_area_holds(p_limit int, p_grace interval) RETURNS int
+CREATE OR REPLACE FUNCTION sweep_area_holds(p_limit int, p_grace interval) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
   r record;

@@ -1,6 +1,6 @@
 -- Holds and orders as they are read: seats as parallel arrays, ascending by seat id; of an area its name.
 
-CREATE VIEW hold_view AS
+CREATE OR REPLACE VIEW hold_view AS
 SELECT h.hold_id, h.event_id, h.account, h.expires_at, h.currency_code, h.ticket_count, h.seats, h.prices, h.fees,
        -- An expiry is a fact of the clock, whether or not any worker has been there.
        CASE WHEN h.state = 'ACTIVE' AND h.expires_at <= clock_timestamp() THEN 'EXPIRED' ELSE h.state END AS state,
@@ -14,7 +14,7 @@ SELECT h.hold_id, h.event_id, h.account, h.expires_at, h.currency_code, h.ticket
           coalesce(array_agg(s.number ORDER BY s.seat_id), '{}') AS numbers
      FROM seat s WHERE s.event_id = h.event_id AND s.seat_id = ANY (h.seats)) l;
 
-CREATE VIEW order_view AS
+CREATE OR REPLACE VIEW order_view AS
 SELECT o.order_id, o.event_id, o.account, o.hold_id, o.state, o.payment_state, o.failure_reason, o.create_time,
        o.currency_code, o.total_amount, o.fee_amount, o.ticket_count,
        CASE WHEN o.state = 'CONFIRMED' AND o.ticket_time IS NULL THEN 'PENDING'

@@ -5,7 +5,7 @@
 
 -- The lock of an account at an event. No row: nothing to insert, nothing to write. It covers the account's keys and
 -- its cap. Two accounts that fall on one number only wait for each other.
-CREATE FUNCTION account_lock(p_event bigint, p_account text) RETURNS bigint IMMUTABLE LANGUAGE sql
+CREATE OR REPLACE FUNCTION account_lock(p_event bigint, p_account text) RETURNS bigint IMMUTABLE LANGUAGE sql
 RETURN hashtextextended(p_account, p_event);
 
 -- What an account has at an event, in one statement: what becomes an order meanwhile is counted once.
@@ -15,7 +15,7 @@ RETURN hashtextextended(p_account, p_event);
 --            was paid or declined.
 -- STABLE and plain SQL, so that it reads with its caller's snapshot and is planned as a part of the caller's statement;
 -- call it under the account's lock.
-CREATE FUNCTION account_at_event(p_event bigint, p_account text, p_grace interval)
+CREATE OR REPLACE FUNCTION account_at_event(p_event bigint, p_account text, p_grace interval)
 RETURNS TABLE (tickets bigint, holds bigint) STABLE LANGUAGE sql AS $$
   SELECT h.tickets + coalesce((
            SELECT sum(o.ticket_count) FROM orders o WHERE o.event_id = p_event AND o.account = p_account
@@ -28,12 +28,12 @@ RETURNS TABLE (tickets bigint, holds bigint) STABLE LANGUAGE sql AS $$
             FROM hold WHERE event_id = p_event AND account = p_account) h
 $$;
 
-CREATE FUNCTION tickets_in_use(p_event bigint, p_account text, p_grace interval) RETURNS int STABLE LANGUAGE sql
+CREATE OR REPLACE FUNCTION tickets_in_use(p_event bigint, p_account text, p_grace interval) RETURNS int STABLE LANGUAGE sql
 RETURN (SELECT tickets FROM account_at_event(p_event, p_account, p_grace));
 
 -- When an account that spent its budget of p_holds may hold again: when the oldest of its last p_holds is ten minutes
 -- old.
-CREATE FUNCTION hold_budget_returns(p_event bigint, p_account text, p_holds int) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION hold_budget_returns(p_event bigint, p_account text, p_holds int) RETURNS timestamptz
 STABLE LANGUAGE sql
 RETURN (SELECT create_time + interval '10 minutes' FROM hold
          WHERE event_id = p_event AND account = p_account AND state <> 'CONFIRMED'
@@ -56,7 +56,7 @@ RETURN (SELECT create_time + interval '10 minutes' FROM hold
 --   BUSY                          nothing is known
 -- and version[r], of the event by which it was judged and priced.
 -- A request that is not HELD has written nothing; the others stand.
-CREATE FUNCTION hold_seats(
+CREATE OR REPLACE FUNCTION hold_seats(
   p_wait boolean, p_grace interval,
   p_account text[], p_event bigint[], p_key text[], p_fingerprint bytea[], p_end int[],
   p_seat_request int[], p_seat_event bigint[], p_seat int[],
