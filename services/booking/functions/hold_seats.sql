@@ -2,6 +2,9 @@
 -- statement that locks rows and decides on them in one go decides on what they were before the lock was granted.
 --
 -- The order of locks, everywhere: account, seats ascending, holds ascending, order, outbox.
+--
+-- No sequential scans: a session keeps the plan that it made while a table was small, and a sale makes tens of thousands
+-- of holds before the statistics notice.
 
 -- The lock of an account at an event. No row: nothing to insert, nothing to write. It covers the account's keys and
 -- its cap. Two accounts that fall on one number only wait for each other.
@@ -62,7 +65,7 @@ CREATE OR REPLACE FUNCTION hold_seats(
   p_seat_request int[], p_seat_event bigint[], p_seat int[],
   OUT verdict text[], OUT version int[], OUT hold_id uuid[], OUT expires_at timestamptz[], OUT used int[],
   OUT retry_time timestamptz[], OUT lost_request int[], OUT lost_seat int[])
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
   n int := cardinality(p_account);
@@ -73,11 +76,15 @@ DECLARE
   v_written int;
   v_all boolean := true;      -- every request still stands
   v_for interval[];           -- by request: how long the hold lasts
-  v_locked int[];             -- of the seats locked, by their place in p_seat
+  v_locked int[];             -- of the seats locked: their places in p_seat,
+  v_tier_price bigint[];      --   what each costs,
+  v_tier_fee bigint[];        --   and its fee
   v_taken int[];              -- … those that another has
   v_old_place int[];          -- … those of an expired hold,
   v_old uuid[];               --   and that hold
   v_mine uuid[];              -- expired holds whose record is ours to end
+  v_price bigint[];           -- of each seat, by its place in p_seat
+  v_fee bigint[];
   v_now timestamptz;
 BEGIN
   verdict := array_fill('HELD'::text, ARRAY[n]);
@@ -139,23 +146,25 @@ BEGIN
   IF p_wait THEN
     SELECT array_agg(q.place), array_agg(q.place) FILTER (WHERE NOT q.free),
            array_agg(q.place) FILTER (WHERE q.free AND q.state = 'HELD'),
-           array_agg(q.hold_id) FILTER (WHERE q.free AND q.state = 'HELD')
-      INTO v_locked, v_taken, v_old_place, v_old FROM (
+           array_agg(q.hold_id) FILTER (WHERE q.free AND q.state = 'HELD'), array_agg(q.price), array_agg(q.fee)
+      INTO v_locked, v_taken, v_old_place, v_old, v_tier_price, v_tier_fee FROM (
       SELECT z.*, z.state = 'AVAILABLE' OR z.state = 'HELD' AND z.hold_expires_at <= clock_timestamp() AS free FROM (
-        SELECT u.place::int, s.state, s.hold_id, s.hold_expires_at
+        SELECT u.place::int, s.state, s.hold_id, s.hold_expires_at, t.price, t.fee
           FROM unnest(p_seat_request, p_seat_event, p_seat) WITH ORDINALITY u(request, event_id, seat_id, place)
           JOIN seat s ON s.event_id = u.event_id AND s.seat_id = u.seat_id
+          LEFT JOIN tier t ON t.event_id = s.event_id AND t.tier = s.tier
          WHERE verdict[u.request] = 'HELD'
          ORDER BY s.event_id, s.seat_id FOR NO KEY UPDATE OF s) z) q;
   ELSE
     SELECT array_agg(q.place), array_agg(q.place) FILTER (WHERE NOT q.free),
            array_agg(q.place) FILTER (WHERE q.free AND q.state = 'HELD'),
-           array_agg(q.hold_id) FILTER (WHERE q.free AND q.state = 'HELD')
-      INTO v_locked, v_taken, v_old_place, v_old FROM (
+           array_agg(q.hold_id) FILTER (WHERE q.free AND q.state = 'HELD'), array_agg(q.price), array_agg(q.fee)
+      INTO v_locked, v_taken, v_old_place, v_old, v_tier_price, v_tier_fee FROM (
       SELECT z.*, z.state = 'AVAILABLE' OR z.state = 'HELD' AND z.hold_expires_at <= clock_timestamp() AS free FROM (
-        SELECT u.place::int, s.state, s.hold_id, s.hold_expires_at
+        SELECT u.place::int, s.state, s.hold_id, s.hold_expires_at, t.price, t.fee
           FROM unnest(p_seat_request, p_seat_event, p_seat) WITH ORDINALITY u(request, event_id, seat_id, place)
           JOIN seat s ON s.event_id = u.event_id AND s.seat_id = u.seat_id
+          LEFT JOIN tier t ON t.event_id = s.event_id AND t.tier = s.tier
          WHERE verdict[u.request] = 'HELD'
          ORDER BY s.event_id, s.seat_id FOR NO KEY UPDATE OF s SKIP LOCKED) z) q;
   END IF;
@@ -172,6 +181,10 @@ BEGIN
       IF p_wait THEN lost_request := lost_request || p_seat_request[i]; lost_seat := lost_seat || p_seat[i]; END IF;
     END LOOP;
   END IF;
+  FOR i IN 1..coalesce(cardinality(v_locked), 0) LOOP
+    v_price[v_locked[i]] := v_tier_price[i];
+    v_fee[v_locked[i]] := v_tier_fee[i];
+  END LOOP;
   FOREACH i IN ARRAY coalesce(v_taken, '{}') LOOP
     CONTINUE WHEN verdict[p_seat_request[i]] NOT IN ('HELD', 'LOST');
     verdict[p_seat_request[i]] := 'LOST';
@@ -217,17 +230,12 @@ BEGIN
   IF v_written <> v_wanted THEN RAISE EXCEPTION 'hold_seats wrote % of % seats', v_written, v_wanted; END IF;
   INSERT INTO hold (hold_id, event_id, account, idempotency_key, fingerprint, ticket_count, seats, prices, fees,
                     currency_code, create_time, expires_at)
-  SELECT hold_seats.hold_id[q.place], q.event_id, q.account, q.key, q.fingerprint, cardinality(p.seats), p.seats,
-         p.prices, p.fees, e.currency_code, v_now, hold_seats.expires_at[q.place]
-    FROM unnest(p_event, p_account, p_key, p_fingerprint, p_end)
-         WITH ORDINALITY q(event_id, account, key, fingerprint, upto, place)
+  SELECT hold_seats.hold_id[q.place], q.event_id, q.account, q.key, q.fingerprint, q.upto - q.since,
+         p_seat[q.since + 1:q.upto], v_price[q.since + 1:q.upto], v_fee[q.since + 1:q.upto], e.currency_code, v_now,
+         hold_seats.expires_at[q.place]
+    FROM unnest(p_event, p_account, p_key, p_fingerprint, 0 || p_end, p_end)
+         WITH ORDINALITY q(event_id, account, key, fingerprint, since, upto, place)
     JOIN event e ON e.event_id = q.event_id AND e.version = hold_seats.version[q.place]
-   CROSS JOIN LATERAL (
-     SELECT array_agg(s.seat_id ORDER BY s.seat_id) AS seats, array_agg(t.price ORDER BY s.seat_id) AS prices,
-            array_agg(t.fee ORDER BY s.seat_id) AS fees
-       FROM unnest(p_seat[coalesce(p_end[q.place - 1], 0) + 1:q.upto]) u(seat_id)
-       JOIN seat s ON s.event_id = q.event_id AND s.seat_id = u.seat_id
-       LEFT JOIN tier t ON t.event_id = s.event_id AND t.tier = s.tier) p
    WHERE verdict[q.place] = 'HELD';
   GET DIAGNOSTICS v_written = ROW_COUNT;
   IF v_written <> v_holds THEN
