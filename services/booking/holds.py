@@ -46,40 +46,33 @@ class Holds:
 
     async def pick_seats(self, *, account: str, event_id: str, seat_ids: Iterable[int], key: str) -> Hold:
         """`hold_seats` for a buyer who picked them, at an event that lets buyers pick."""
-        shard, event = self._locate_event(event_id)
-        check_account(account)
-        check_key(key)
+        shard, event = self._check(account, event_id, key)
         offer = await self.offers.get(shard.name, event)
         if offer is None:
             raise EventNotFound()
         if offer.selection_mode == "BEST_AVAILABLE" and not await store.get_hold_by_key(shard, event, account, key):
             raise SelectionClosed()  # but the key of a hold that was picked before still finds it
-        return await self.hold_seats(account=account, event_id=event_id, seat_ids=seat_ids, key=key)
+        return await self._ask(shard, event_id, _request(account, event, key, seat_ids), offer)
 
     async def hold_seats(
-        self, *, account: str, event_id: str, seat_ids: Iterable[int], key: str, fingerprint: bytes = b""
+        self, *, account: str, event_id: str, seat_ids: Iterable[int], key: str, fingerprint: bytes
     ) -> Hold:
         """The hold, new or replayed; a refusal of booking's errors otherwise, and then nothing is held.
 
-        `fingerprint`: of what the caller asked for, where that is not these seats.
+        `fingerprint`: of what the caller asked for, which is not these seats.
         """
-        shard, event = self._locate_event(event_id)
-        seats = tuple(sorted(set(seat_ids)))
-        check_account(account)
-        check_key(key)
-        if not 1 <= len(seats) <= MOST_SEATS:
-            raise InvalidArgument(f"A hold is of 1 to {MOST_SEATS} seats.")
-        if seats[0] < 1:
-            raise SeatNotFound(seat for seat in seats if seat < 1)
-        request = HoldRequest(account, event, key, fingerprint or fingerprint_of(seats), seats)
+        shard, event = self._check(account, event_id, key)
+        return await self._ask(shard, event_id, _request(account, event, key, seat_ids, fingerprint))
+
+    async def _ask(self, shard: Shard, event_id: str, request: HoldRequest, offer: Offer | None = None) -> Hold:
         verdict = await self.gatherers[shard.name].ask(request)
         HOLDS[verdict.word].inc()
-        self.offers.notice(shard.name, event, verdict.version)
+        self.offers.notice(shard.name, request.event, verdict.version)
         if verdict.word == "HELD":
             self.sales.committed(event_id)
         elif verdict.word == "LOST":
             self.sales.conflicted(event_id)
-        return await self._answer(shard, request, verdict)
+        return await self._answer(shard, request, verdict, offer)
 
     async def get_hold(self, *, account: str, hold_id: str) -> Hold:
         """The hold as it is now. Refuses what is not the account's as if it did not exist."""
@@ -112,18 +105,25 @@ class Holds:
             raise HoldNotFound()
         return located
 
+    def _check(self, account: str, event_id: str, key: str) -> tuple[Shard, int]:
+        located = self._locate_event(event_id)
+        check_account(account)
+        check_key(key)
+        return located
+
     def _locate_event(self, event_id: str) -> tuple[Shard, int]:
         located = self.shards.locate_event(event_id)
         if located is None:
             raise EventNotFound()
         return located
 
-    async def _answer(self, shard: Shard, request: HoldRequest, verdict: HoldVerdict) -> Hold:
+    async def _answer(self, shard: Shard, request: HoldRequest, verdict: HoldVerdict, offer: Offer | None) -> Hold:
         if verdict.word == "REPLAY" and verdict.hold:
             return await self._read(shard, verdict.hold, request.account)
         if verdict.word != "HELD" or verdict.hold is None or verdict.expires_at is None:
             raise await self._refusal(shard, request.event, verdict)
-        offer = await self.offers.get(shard.name, request.event, version=verdict.version)
+        if offer is None or offer.version != verdict.version:
+            offer = await self.offers.get(shard.name, request.event, version=verdict.version)
         if offer is None or offer.version != verdict.version:  # a later version, and other prices
             return await self._read(shard, verdict.hold, request.account)
         return _new_hold(shard.name, request, verdict.hold, verdict.expires_at, offer)
@@ -145,6 +145,16 @@ class Holds:
         if verdict.word == "NOT_ON_SALE":
             return NotOnSale(offer.sale.start, offer.sale.end)
         return Contended("Others were in the way and nothing was decided; try again.")
+
+
+def _request(account: str, event: int, key: str, seat_ids: Iterable[int], fingerprint: bytes = b"") -> HoldRequest:
+    """Refuses what no event can have."""
+    seats = tuple(sorted(set(seat_ids)))
+    if not 1 <= len(seats) <= MOST_SEATS:
+        raise InvalidArgument(f"A hold is of 1 to {MOST_SEATS} seats.")
+    if seats[0] < 1:
+        raise SeatNotFound(seat for seat in seats if seat < 1)
+    return HoldRequest(account, event, key, fingerprint or fingerprint_of(seats), seats)
 
 
 def _gatherer(calls: store.HoldCalls) -> Gatherer[HoldRequest, HoldVerdict]:

@@ -14,8 +14,7 @@ from services.booking.rows import Offer
 
 MOST_SEATS = 2_000_000  # over all offers: at some 40 bytes a seat, 80 MB
 
-ASKED = Counter("booking_offer_cache_total", "Offers asked of the cache", ["result"])
-HIT, MISS = ASKED.labels("hit"), ASKED.labels("miss")
+MISSES = Counter("booking_offer_misses_total", "Offers that were not in memory")
 
 Key = tuple[str, int]  # shard and event
 
@@ -34,10 +33,9 @@ class Offers:
         key = (shard, event)
         offer = self.offers.get(key)
         if offer is not None and offer.version >= version:
-            HIT.inc()
             self.offers.move_to_end(key)
             return offer
-        MISS.inc()
+        MISSES.inc()
         if key in self.loading:  # it may have begun before the version was there
             offer = await asyncio.shield(self.loading[key])
             if offer is not None and offer.version >= version:

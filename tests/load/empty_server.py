@@ -32,15 +32,20 @@ async def serve(which: str) -> None:
         booking_pb2_grpc.add_BookingServiceServicer_to_server(nothing, server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
+        print(port, flush=True)
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     else:
         settings = ServiceSettings()
         start_telemetry("empty", settings)
         ours = Server(settings, "empty")
         service = pb.DESCRIPTOR.services_by_name["BookingService"]
         ours.add(service, booking_pb2_grpc.add_BookingServiceServicer_to_server, nothing)
-        port = await ours.start()
-    print(port, flush=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+        async def announce() -> None:
+            print(ours.port, flush=True)
+            await asyncio.Event().wait()
+
+        await ours.run(others=[announce])  # as services do
 
 
 if __name__ == "__main__":
