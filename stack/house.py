@@ -129,7 +129,12 @@ class House:
         databases = [database for database in self.stores.databases if database.service in services]
         try:
             applied = asyncio.run(prepare_databases(databases, self.secrets, self.ports))
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, MigrationError) as error:
+        except MigrationError as error:
+            raise StackError(
+                f"The data under {self.home.directory} was made by another version ({error}): go back to that one, or "
+                f"run `make reset`, which deletes what was sold."
+            ) from error
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise StackError(f"The databases could not be prepared: {error}.") from error
         for name in applied:
             print(f"  migrated {name}", flush=True)
