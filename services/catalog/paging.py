@@ -17,10 +17,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def page_size_of(size: int) -> int:
-    """The default when unset."""
-    if not 0 <= size <= LARGEST_PAGE_SIZE:
-        raise InvalidArgument(f"page_size is 1 to {LARGEST_PAGE_SIZE}.", field="page_size")
-    return size or DEFAULT_PAGE_SIZE
+    """The default when unset; never more than the largest."""
+    if size < 0:
+        raise InvalidArgument("A page has no negative size.", field="page_size")
+    return min(size or DEFAULT_PAGE_SIZE, LARGEST_PAGE_SIZE)
 
 
 def day_of(field: str, text: str) -> date | None:
