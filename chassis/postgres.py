@@ -2,16 +2,19 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import asyncpg
+import structlog
 from prometheus_client import Histogram
 
 from chassis.errors import Contended, Unavailable
 
 T = TypeVar("T")
+Check = Callable[[asyncpg.Connection], Awaitable[None]]
 
 MAX_TRIES = 3  # the first, and at most two more: a deadlock's loser always wins sooner or later, others wait meanwhile
 POOL_WAIT_SECONDS = (
@@ -44,6 +47,12 @@ EXPECTED_SETTINGS = {
 
 _background: set[asyncio.Task[Any]] = set()
 
+log = structlog.get_logger()
+
+
+class WrongDatabase(RuntimeError):
+    """A connection leads to another database than the one that it is for."""
+
 
 async def open_pool(
     dsn: str,
@@ -53,18 +62,24 @@ async def open_pool(
     max_size: int = 10,
     statements: int = STATEMENTS,
     expect: Mapping[str, str] | None = None,
+    check: Check | None = None,
 ) -> asyncpg.Pool:
     """A pool that is checked before it is used: `expect` are settings that the role must have in this database.
+
+    `check` tries every connection, also one that is opened later, before anything else is asked of it, and raises
+    WrongDatabase: after a failover the same address may lead elsewhere.
 
     `statements`: prepared ones that a connection keeps. None may be kept behind a pooler in transaction mode, where the
     next one of a connection may reach another session: then each is parsed again with its call.
 
-    Raises RuntimeError, naming what is wrong, if a setting differs: migrations set them by ALTER ROLE.
+    Raises RuntimeError, naming what is wrong, if a setting differs (migrations set them by ALTER ROLE), or
+    WrongDatabase, which is one.
     """
     pool = await asyncpg.create_pool(
         dsn,
         min_size=min_size,
         max_size=max_size,
+        init=partial(_try_out, check=check),
         reset=_keep,
         server_settings={"application_name": name},
         statement_cache_size=statements,
@@ -73,17 +88,24 @@ async def open_pool(
     for setting, wanted in (expect or {}).items():
         found = await pool.fetchval("SELECT current_setting($1)", setting)
         if found != wanted:
-            await pool.close()
+            await close_pool(pool)
             raise RuntimeError(f"{name}: {setting} is {found!r} in this database, not {wanted!r}: run the migrations")
     return pool
 
 
+async def close_pool(pool: asyncpg.Pool) -> None:
+    """When its users are done. One that is not loses its connection after POOL_WAIT_SECONDS."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(POOL_WAIT_SECONDS):
+            await pool.close()
+
+
 class KeptConnection:
     """A connection of one's own beside the pool, for one user at a time: opened when it is first needed, and again
-    after it was lost."""
+    after it was lost. `check` as for a pool."""
 
-    def __init__(self, dsn: str, name: str, statements: int = STATEMENTS) -> None:
-        self.dsn, self.name, self.statements = dsn, name, statements
+    def __init__(self, dsn: str, name: str, statements: int = STATEMENTS, check: Check | None = None) -> None:
+        self.dsn, self.name, self.statements, self.check = dsn, name, statements, check
         self.connection: asyncpg.Connection | None = None
 
     async def run(self, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
@@ -102,22 +124,45 @@ class KeptConnection:
             patience.cancel()
 
     async def close(self) -> None:
-        """When its user is done."""
+        """When its user is done: asyncpg cancels what is still under way, a commit too."""
         if self.connection is not None:
-            await self.connection.close()
+            with suppress(TimeoutError, *LOST):
+                await self.connection.close(timeout=POOL_WAIT_SECONDS)
 
     async def _open(self) -> asyncpg.Connection:
         if self.connection is None or self.connection.is_closed():
-            try:
-                self.connection = await asyncpg.connect(
-                    self.dsn,
-                    timeout=POOL_WAIT_SECONDS,
-                    statement_cache_size=self.statements,
-                    server_settings={"application_name": self.name},
-                )
-            except NO_CONNECTION as error:
-                raise Unavailable(NO_ANSWER) from error
+            with _refusals():
+                async with asyncio.timeout(POOL_WAIT_SECONDS):
+                    connection = await asyncpg.connect(
+                        self.dsn,
+                        statement_cache_size=self.statements,
+                        server_settings={"application_name": self.name},
+                    )
+                    await _try_out(connection, self.check)
+            self.connection = connection
         return self.connection
+
+
+async def _try_out(connection: asyncpg.Connection, check: Check | None) -> None:
+    """A connection that fails is dropped at once: to close it in good order would wait for a network that is cut."""
+    try:
+        if check:
+            await check(connection)
+    except (Exception, asyncio.CancelledError):
+        connection.terminate()
+        raise
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Whatever keeps us from a connection is UNAVAILABLE for the caller; what no waiting will mend is told loudly."""
+    try:
+        yield
+    except NO_CONNECTION as error:
+        raise Unavailable(NO_ANSWER) from error
+    except (WrongDatabase, asyncpg.PostgresError) as error:
+        log.critical("the database is not what it should be", error=repr(error))
+        raise Unavailable(NO_ANSWER) from error
 
 
 async def _keep(_connection: asyncpg.Connection) -> None:
@@ -128,11 +173,8 @@ async def _keep(_connection: asyncpg.Connection) -> None:
 @asynccontextmanager
 async def acquire(pool: asyncpg.Pool, name: str = "") -> AsyncIterator[asyncpg.Connection]:
     """A connection, within POOL_WAIT_SECONDS; refused as UNAVAILABLE after that, or when the database goes away."""
-    with POOL_WAIT.labels(name).time():
-        try:
-            connection = await pool.acquire(timeout=POOL_WAIT_SECONDS)
-        except NO_CONNECTION as error:
-            raise Unavailable(NO_ANSWER) from error
+    with POOL_WAIT.labels(name).time(), _refusals():
+        connection = await pool.acquire(timeout=POOL_WAIT_SECONDS)
     try:
         yield connection
     except (*LOST, asyncpg.InterfaceError) as error:

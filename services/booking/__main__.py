@@ -4,59 +4,40 @@ from datetime import timedelta
 from functools import partial
 
 from chassis.client import open_channel
-from chassis.postgres import finished
 from chassis.server import Server, run_main
 from chassis.settings import load_settings, parse_shards
 from chassis.telemetry import start_telemetry
-from services.booking.areas import Areas
-from services.booking.best_seats import BestSeats
-from services.booking.holds import Holds
-from services.booking.inventory import Inventories
-from services.booking.orders import Orders
 from services.booking.peers import Payments, WaitingRoom
+from services.booking.rules import make_rules
 from services.booking.sales import Sales
 from services.booking.server import add_servicers
 from services.booking.settings import Settings
 from services.booking.store.shards import open_shards
 from services.booking.store.stream import OrderStream
-from services.booking.tickets import Tickets
 from services.booking.workers import Workers
 
 
 async def main() -> None:
-    """Until SIGTERM."""
-    settings = load_settings(Settings)
-    start_telemetry("booking", settings)
-    dsns = parse_shards(settings.shards)
-    open_them = partial(open_shards, dsns, statements=settings.statement_cache_size)
-    shards = await open_them(pool_size=settings.pool_size)
-    backstage = await open_them(pool_size=settings.worker_pool_size, purpose="workers")
-    grace, sales = timedelta(seconds=settings.confirm_grace_seconds), Sales()
-    waitingroom = WaitingRoom(open_channel(settings.waitingroom_target)) if settings.waitingroom_target else None
-    payments = Payments(open_channel(settings.payments_target))
-    stream = OrderStream(settings.redis_url) if settings.redis_url else None
+    """Until SIGTERM; then what is under way ends, and the connections last."""
+    s = load_settings(Settings)
+    start_telemetry("booking", s)
+    open_them = partial(open_shards, parse_shards(s.shards), statements=s.statement_cache_size)
+    shards = await open_them(pool_size=s.pool_size)
+    backstage = await open_them(pool_size=s.worker_pool_size, purpose="workers")
+    grace, sales = timedelta(seconds=s.confirm_grace_seconds), Sales()
+    payments = Payments(open_channel(s.payments_target))
+    waitingroom = WaitingRoom(open_channel(s.waitingroom_target)) if s.waitingroom_target else None
+    stream = OrderStream(s.redis_url) if s.redis_url else None
     workers = Workers(
-        shards=backstage, sales=sales, payments=payments, waitingroom=waitingroom, settings=settings, stream=stream
+        shards=backstage, sales=sales, payments=payments, waitingroom=waitingroom, settings=s, stream=stream
     )
-    holds = Holds(shards=shards, sales=sales, grace=grace)
-    best, areas = BestSeats(holds=holds), Areas(shards=shards, sales=sales, grace=grace)
-    orders = Orders(
+    rules = make_rules(
         shards=shards, sales=sales, grace=grace, created=workers.order_created, confirmed=workers.order_confirmed
     )
-    tickets, inventories = Tickets(shards=shards, orders=orders), Inventories(shards=shards)
-    server = Server(settings, "booking")
-    add_servicers(
-        server,
-        shards=shards,
-        holds=holds,
-        best=best,
-        areas=areas,
-        orders=orders,
-        tickets=tickets,
-        inventories=inventories,
-    )
+    server = Server(s, "booking")
+    add_servicers(server, shards=shards, **vars(rules))
     await server.run(workers.all())
-    await finished()
+    await rules.close()
     if stream:
         await stream.close()
     await shards.close()

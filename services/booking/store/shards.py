@@ -2,13 +2,24 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
 import asyncpg
 
 from chassis.ids import parse_id
-from chassis.postgres import EXPECTED_SETTINGS, STATEMENTS, KeptConnection, acquire, finish, open_pool, with_retries
+from chassis.postgres import (
+    EXPECTED_SETTINGS,
+    STATEMENTS,
+    KeptConnection,
+    WrongDatabase,
+    acquire,
+    close_pool,
+    finish,
+    open_pool,
+    with_retries,
+)
 from services.booking.rows import id_text
 
 T = TypeVar("T")
@@ -26,7 +37,8 @@ class Shard:
 
     def keep_connection(self, purpose: str) -> KeptConnection:
         """One more connection, for one user at a time; it closes with the shard."""
-        self.kept.append(KeptConnection(self.dsn, f"booking-{purpose}-{self.name}", self.statements))
+        name = f"booking-{purpose}-{self.name}"
+        self.kept.append(KeptConnection(self.dsn, name, self.statements, partial(_check_name, self.name)))
         return self.kept[-1]
 
     async def write(self, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
@@ -86,31 +98,39 @@ class Shards(Mapping[str, Shard]):
         return (found[0], UUID(int=found[1])) if found and found[1] < 2**128 else None
 
     async def close(self) -> None:
-        """Every connection."""
+        """Every connection, when nothing is under way any more."""
         for shard in self.values():
             for connection in shard.kept:
                 await connection.close()
-            await shard.pool.close()
+            await close_pool(shard.pool)
 
 
 async def open_shards(
     dsns: Mapping[str, str], *, pool_size: int, purpose: str = "calls", statements: int = STATEMENTS
 ) -> Shards:
-    """Connects to each shard and compares its name with the one that its database has written down.
+    """Connects to each shard. Every connection, also a later one, compares the shard's name with the one that the
+    database has written down.
 
-    Raises RuntimeError: a database under another's name would sell the wrong seats.
+    Raises WrongDatabase: a database under another's name would sell the wrong seats.
     """
     pools: dict[str, asyncpg.Pool] = {}
-    for name, dsn in dsns.items():
-        pools[name] = await open_pool(
-            dsn,
-            name=f"booking-{purpose}-{name}",
-            max_size=pool_size,
-            statements=statements,
-            expect=EXPECTED_SETTINGS,
-        )
-        found = await pools[name].fetchval("SELECT name FROM shard")
-        if found != name:
-            await Shards(pools, dsns).close()
-            raise RuntimeError(f"the database configured as shard {name} is shard {found}")
+    try:
+        for name, dsn in dsns.items():
+            pools[name] = await open_pool(
+                dsn,
+                name=f"booking-{purpose}-{name}",
+                max_size=pool_size,
+                statements=statements,
+                expect=EXPECTED_SETTINGS,
+                check=partial(_check_name, name),
+            )
+    except BaseException:
+        await Shards(pools, dsns).close()
+        raise
     return Shards(pools, dsns, statements)
+
+
+async def _check_name(name: str, connection: asyncpg.Connection) -> None:
+    found = await connection.fetchval("SELECT name FROM shard")
+    if found != name:
+        raise WrongDatabase(f"the database configured as shard {name} is shard {found}")

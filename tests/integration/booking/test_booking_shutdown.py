@@ -1,0 +1,185 @@
+"""The whole service as a process that is told to end while a commit takes its time and whoever asked has gone."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import grpc
+import pytest
+from rowlock.booking.v1 import booking_pb2 as pb
+from rowlock.booking.v1 import booking_pb2_grpc
+
+from tests.integration.booking.booth import EVENT, Booth, caller, inventory
+from tests.integration.booking.test_booking_races import guarded_or_not
+from tests.support.delay import DelayProxy
+
+SECONDS = 20
+GATE = 4711  # an advisory lock
+
+# As `python -m services.booking`, with something changed.
+RUN = "from chassis import postgres; from services.booking import __main__, rules; {}; __main__.run_main(__main__.main)"
+AS_IT_IS = "pass"
+CUTTING = "rules.Holds.close = rules.Orders.close = lambda self: rules.asyncio.sleep(0)"
+IMPATIENT = "postgres.MOST_SECONDS, postgres.POOL_WAIT_SECONDS = 1.0, 0.5"
+
+SLOW_COMMIT = f"""
+CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS
+  $$BEGIN PERFORM pg_advisory_xact_lock_shared({GATE}); RETURN NULL; END$$;
+CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON {{table}} DEFERRABLE INITIALLY DEFERRED
+  FOR EACH ROW EXECUTE FUNCTION wait();
+-- For connections that are opened from now on, so that a slow machine has the time: the gate's keeper decides.
+ALTER ROLE app IN DATABASE "{{database}}" SET statement_timeout = 0;
+ALTER ROLE app IN DATABASE "{{database}}" SET lock_timeout = 0;
+"""
+WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 AND NOT granted"
+ACTIVE = (
+    "SELECT count(*) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND application_name LIKE 'booking%' AND state <> 'idle'"
+)
+
+OpenReplica = Callable[..., Awaitable[Booth]]
+
+
+@dataclass
+class Service:
+    """A running process, and somebody who calls it."""
+
+    process: asyncio.subprocess.Process
+    stub: Any
+
+    async def said(self, event: str) -> dict[str, Any]:
+        """The next line of its log that says this."""
+        assert self.process.stderr
+        async with asyncio.timeout(SECONDS):
+            async for line in self.process.stderr:
+                found: dict[str, Any] = json.loads(line)
+                if found["event"] == event:
+                    return found
+        raise AssertionError(f"it never said {event!r}")
+
+    async def ended(self) -> int:
+        """Its exit status."""
+        assert self.process.stderr
+        async with asyncio.timeout(SECONDS):
+            await self.process.stderr.read()
+            return await self.process.wait()
+
+
+@asynccontextmanager
+async def running(dsn: str, change: str) -> AsyncIterator[Service]:
+    """Killed at the end if it has not ended."""
+    environment = {
+        **os.environ,
+        "ROWLOCK_BOOKING_SHARDS": f"s1={dsn}",
+        "ROWLOCK_BOOKING_PAYMENTS_TARGET": "127.0.0.1:1",
+        "ROWLOCK_BOOKING_DRAIN_SECONDS": "0",
+    }
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", RUN.format(change)), env=environment, stderr=asyncio.subprocess.PIPE
+    )
+    service = Service(process, None)
+    try:
+        port = (await service.said("listening"))["port"]
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            service.stub = booking_pb2_grpc.BookingServiceStub(channel)
+            yield service
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await service.ended()
+
+
+async def until(booth: Booth, sql: str, wanted: int, *arguments: Any) -> None:
+    """The database says so."""
+    for _ in range(50 * SECONDS):
+        if (await booth.execute(sql, *arguments))[0][0] == wanted:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"never {wanted}: {sql}")
+
+
+async def ask_and_leave(booth: Booth, service: Service, wanted: str) -> None:
+    """Somebody calls, and is gone before the commit has come through the gate."""
+    if wanted == "hold":
+        request = pb.HoldSeatsRequest(event_id=EVENT, seat_ids=[2, 3])
+        call = service.stub.HoldSeats(request, metadata=caller("bob", key="k"))
+    else:
+        held = await booth.hold("ann", 1)
+        order = pb.CreateOrderRequest(hold_id=held.hold_id, payment_token="pm")
+        call = service.stub.CreateOrder(order, metadata=caller("ann", key="k"))
+    asked = asyncio.ensure_future(call)
+    await until(booth, WAITING, 1, GATE)
+    call.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+
+
+@asynccontextmanager
+async def closed_gate(dsn: str) -> AsyncIterator[asyncpg.Connection]:
+    """No commit comes through before the connection ends."""
+    keeper = await asyncpg.connect(dsn)
+    await keeper.execute("SELECT pg_advisory_lock($1)", GATE)
+    try:
+        yield keeper
+    finally:
+        await keeper.close()
+
+
+async def make_slow(dsn: str, table: str) -> None:
+    """Whatever inserts into the table commits through the gate."""
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(SLOW_COMMIT.format(table=table, database=urlsplit(dsn).path[1:]))
+    await connection.close()
+
+
+@guarded_or_not
+@pytest.mark.parametrize("wanted", ["hold", "order"])
+async def test_a_commit_under_way_goes_on_when_the_process_is_told_to_end(
+    database: Callable[..., Awaitable[str]], open_replica: OpenReplica, wanted: str, guarded: bool
+) -> None:
+    """The control closes the connections without waiting for the gatherers."""
+    dsn = await database("booking")
+    booth = await open_replica({"s1": dsn})
+    await booth.internal.PutInventory(inventory())
+    table = {"hold": "hold", "order": "orders"}[wanted]
+    async with running(dsn, AS_IT_IS if guarded else CUTTING) as service:
+        await make_slow(dsn, table)
+        async with closed_gate(dsn) as keeper:
+            await ask_and_leave(booth, service, wanted)
+            service.process.send_signal(signal.SIGTERM)
+            await service.said("draining")
+            if guarded:
+                await asyncio.sleep(0.5)
+                assert service.process.returncode is None
+                await keeper.close()
+            assert await service.ended() == 0
+    await until(booth, ACTIVE, 0)
+    (row,) = await booth.execute(f"SELECT count(*) FROM {table} WHERE idempotency_key = 'k'")
+    assert row["count"] == int(guarded)
+    assert await booth.broken() == {}
+
+
+async def test_a_database_that_hangs_keeps_no_process_for_ever(
+    database: Callable[..., Awaitable[str]], open_replica: OpenReplica, lines: tuple[DelayProxy, DelayProxy]
+) -> None:
+    """Nothing is cut all the same: whoever is left without an answer finds the hold by its key."""
+    dsn = await database("booking")
+    booth = await open_replica({"s1": dsn})
+    await booth.internal.PutInventory(inventory())
+    async with running(lines[0].between(dsn), IMPATIENT) as service:
+        await make_slow(dsn, "hold")
+        async with closed_gate(dsn):
+            await ask_and_leave(booth, service, "hold")
+            lines[0].stall()
+            service.process.send_signal(signal.SIGTERM)
+            assert await service.ended() == 0
+    await until(booth, ACTIVE, 0)
+    (row,) = await booth.execute("SELECT count(*) FROM hold WHERE idempotency_key = 'k'")
+    assert row["count"] == 1
