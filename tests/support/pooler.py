@@ -13,7 +13,7 @@ SESSIONS = 12  # of a database: fewer than two bookings have connections, so tha
 
 CONFIGURATION = """
 [databases]
-* = host=127.0.0.1 port={postgres}
+* = host=127.0.0.1 port={postgres} {options}
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {port}
@@ -24,6 +24,7 @@ pool_mode = transaction
 default_pool_size = {sessions}
 max_client_conn = 1000
 server_idle_timeout = 5
+server_login_retry = 1
 """
 
 
@@ -42,25 +43,27 @@ class Pooler:
         return urlunsplit((parts.scheme, f"{user}@{self.address}", parts.path, parts.query, ""))
 
 
-def start(scratch: Path, postgres: str) -> Pooler:
-    """Starts it if this run has none. Without ROWLOCK_TEST_POOLER the way leads straight to the server."""
+def start(scratch: Path, postgres: str, name: str = "pgbouncer", options: str = "") -> Pooler:
+    """Starts it if this run has none of this name. Without ROWLOCK_TEST_POOLER the way leads straight to the server.
+
+    `options`: of every database, as `connect_query='…'`.
+    """
     server = urlsplit(postgres).netloc.rpartition("@")[2]
     if not POOLED:
         return Pooler(server, server)
     port = engines.start_once(
-        scratch, "pgbouncer", lambda data, port: _command(data, port, server), engines.answers_postgres
+        scratch, name, lambda data, port: _command(data, port, server, options), engines.answers_postgres
     )
     return Pooler(server, f"127.0.0.1:{port}")
 
 
-def _command(data: Path, port: int, server: str) -> list[str]:
+def _command(data: Path, port: int, server: str, options: str) -> list[str]:
     program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         raise RuntimeError("There is no pgbouncer: on Debian, `apt-get install pgbouncer`.")
     data.mkdir(mode=0o755)
     (data / "users.txt").write_text('"app" ""\n"postgres" ""\n')
     configuration = data / "pgbouncer.ini"
-    configuration.write_text(
-        CONFIGURATION.format(postgres=server.rpartition(":")[2], port=port, directory=data, sessions=SESSIONS)
-    )
+    values = {"postgres": server.rpartition(":")[2], "options": options, "sessions": SESSIONS}
+    configuration.write_text(CONFIGURATION.format(port=port, directory=data, **values))
     return [*as_servant(data), program, "--quiet", str(configuration)]

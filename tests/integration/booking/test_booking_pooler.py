@@ -1,17 +1,27 @@
-"""PgBouncer in transaction mode. `make test-pgbouncer` runs all of booking's and payments' tests through it; these are
-about the pooler itself."""
+"""PgBouncer in transaction mode. `make test-pgbouncer` runs most of booking's and payments' tests through it; these
+are about the pooler itself."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
 
 import asyncpg
+import grpc
 import pytest
+from rowlock.booking.v1 import booking_pb2 as pb
 
 from services.booking.store.shards import Shard, open_shards
-from tests.integration.booking.booth import Booth
+from tests.integration.booking.booth import EVENT, Booth, caller, inventory, refused
+from tests.integration.booking.test_booking_races import guarded_or_not
+from tests.integration.booking.test_booking_shard_name import ALL_SESSIONS, CONTENT
+from tests.support import pooler
 from tests.support.pooler import SESSIONS, Pooler
 
 pytestmark = pytest.mark.pooler
+
+# What services/booking/README.md asks of a pooler.
+NAMED = "connect_query='SELECT pg_terminate_backend(pg_backend_pid()) FROM shard WHERE name <> ''s1'''"
 
 
 async def ask(shard: Shard) -> int:
@@ -45,3 +55,34 @@ async def test_the_roles_settings_reach_every_session(booth: Booth) -> None:
         return str(value)
 
     assert set(await asyncio.gather(*(setting() for _ in range(50)))) == {"5s"}
+
+
+@guarded_or_not
+async def test_a_poolers_session_that_leads_to_another_shard_is_not_used(
+    database: Callable[..., Awaitable[str]],
+    open_replica: Callable[..., Awaitable[Booth]],
+    postgres: str,
+    scratch: Path,
+    guarded: bool,
+) -> None:
+    """Booking's connections to the pooler outlive a failover behind it, so they are not compared again: the pooler has
+    to compare. The control's does not."""
+    way = pooler.start(scratch, postgres, *(("pgbouncer-named", NAMED) if guarded else ()))
+    dsn = await database("booking")
+    booth = replace(await open_replica({"s1": way.between(dsn)}), dsn=dsn)
+    await booth.internal.PutInventory(inventory())
+    await booth.hold("ann", 1, 2)
+    await booth.execute("UPDATE shard SET name = 's2'")
+    await booth.execute(ALL_SESSIONS)
+    (before,) = await booth.execute(CONTENT)
+    request, known = pb.HoldSeatsRequest(event_id=EVENT, seat_ids=[3, 4]), caller("bob", key="k")
+    call = booth.public.HoldSeats(request, metadata=known, timeout=2 if guarded else 20)
+    if guarded:
+        assert (await refused(call))[0] in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+    else:
+        await call
+    (after,) = await booth.execute(CONTENT)
+    assert (after == before) == guarded
+    await booth.execute("UPDATE shard SET name = 's1'")
+    assert await booth.public.HoldSeats(request, metadata=known, timeout=20)
+    assert await booth.broken() == {}

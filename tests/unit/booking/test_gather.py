@@ -1,14 +1,14 @@
 """The gatherer over calls that a test holds up and answers."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
 
 from chassis.errors import Unavailable
 from services.booking import gather
-from services.booking.gather import Gatherer
+from services.booking.gather import LARGEST_BATCH, QUIET_TURNS, Gatherer
 
 
 @dataclass(frozen=True)
@@ -209,3 +209,99 @@ async def test_close_lets_everything_end_and_takes_no_more() -> None:
 
 async def test_close_without_a_caller_ends_at_once() -> None:
     await gatherer(Calls()).close()
+
+
+async def turns_until(happened: Callable[[], object]) -> int:
+    """Turns of the event loop."""
+    for turn in range(1000):
+        if happened():
+            return turn
+        await asyncio.sleep(0)
+    raise AssertionError("it never happened")
+
+
+async def ask_one_by_one(asked: Gatherer[Request, Verdict], count: int, *, every: int) -> list[Asked]:
+    """One more request each so many turns, as many as an event loop under load unpacks."""
+    tasks = []
+    for number in range(count):
+        tasks.append(asyncio.create_task(asked.ask(Request(str(number)))))
+        for _ in range(every):
+            await asyncio.sleep(0)
+    return tasks
+
+
+async def test_a_lone_callers_call_starts_at_once_also_after_a_call_of_one() -> None:
+    calls = Calls()
+    calls.gate.set()
+    asked = gatherer(calls)
+    for number in range(1, 4):
+        task = asyncio.create_task(asked.ask(Request(str(number))))
+        assert await turns_until(lambda: len(calls.made) == number) < 5  # noqa: B023
+        await task
+        assert calls.made[-1] == [str(number)]
+
+
+@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "control"])
+async def test_after_a_call_of_many_what_trickles_in_is_one_call(
+    guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control does not wait: it makes a call of nearly each."""
+    if not guarded:
+        monkeypatch.setattr(gather, "QUIET_TURNS", 0)
+    calls = Calls()
+    asked = gatherer(calls)
+    first = await ask(asked, Request("first"), Request("second"))
+    calls.gate.set()
+    tasks = await ask_one_by_one(asked, 40, every=QUIET_TURNS - 6)
+    assert await words(first + tasks) == ["DONE"] * 42
+    assert calls.made[0] == ["first", "second"]
+    if guarded:
+        assert calls.made[1:] == [list(map(str, range(40)))]
+    else:
+        assert len(calls.made) > 20
+
+
+async def test_what_trickles_in_ends_with_a_full_call() -> None:
+    calls = Calls()
+    asked = gatherer(calls)
+    first = await ask(asked, Request("first"), Request("second"))
+    calls.gate.set()
+    tasks = await ask_one_by_one(asked, LARGEST_BATCH + 2, every=2)
+    assert [len(names) for names in calls.made] == [2, LARGEST_BATCH]
+    assert await words(first + tasks) == ["DONE"] * (LARGEST_BATCH + 4)
+
+
+async def test_a_full_call_waits_for_no_arrivals() -> None:
+    calls = Calls()
+    asked = gatherer(calls)
+    first = await ask(asked, Request("first"), Request("second"))
+    rest = await ask(asked, *(Request(str(number)) for number in range(LARGEST_BATCH)))
+    calls.gate.set()
+    assert await turns_until(lambda: len(calls.made) == 2) < 5
+    assert await words(first + rest) == ["DONE"] * (2 + LARGEST_BATCH)
+
+
+async def test_after_a_call_of_many_a_lone_caller_waits_for_some_turns_alone() -> None:
+    calls = Calls()
+    asked = gatherer(calls)
+    first = await ask(asked, Request("first"), Request("second"))
+    (lone,) = await ask(asked, Request("lone"))
+    calls.gate.set()
+    assert QUIET_TURNS <= await turns_until(lambda: len(calls.made) == 2) < 2 * QUIET_TURNS
+    assert await words([*first, lone]) == ["DONE"] * 3
+
+
+@pytest.mark.parametrize("left", [0, 1])
+async def test_close_while_arrivals_are_let_in_ends(left: int) -> None:
+    calls = Calls()
+    asked = gatherer(calls)
+    first = await ask(asked, Request("first"), Request("second"))
+    rest = await ask(asked, *(Request(str(number)) for number in range(left)))
+    calls.gate.set()
+    await turns_until(lambda: all(task.done() for task in first))
+    closing = asyncio.create_task(asked.close())
+    await asyncio.sleep(0)
+    assert len(calls.made) == 1  # arrivals are being let in
+    await asyncio.wait_for(closing, 5)
+    assert await words(first + rest) == ["DONE"] * (2 + left)
+    assert all(task.done() for task in asked.tasks)
