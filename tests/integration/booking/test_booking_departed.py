@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
@@ -11,105 +11,121 @@ import pytest
 from rowlock.booking.v1 import booking_pb2 as pb
 from rowlock.booking.v1 import booking_pb2_grpc
 
-from chassis import postgres
 from services.booking.expiry import sweep_holds
 from services.booking.store import shards
-from tests.integration.booking.booth import EVENT, Booth, caller, inventory, refused
+from tests.integration.booking.booth import EVENT, Booth, caller, inventory, refused, timestamp
 from tests.integration.booking.crowd import GRACE
+from tests.integration.booking.departed import (
+    KINDS,
+    SEATS,
+    UNITS,
+    Leavers,
+    Writes,
+    give_everything_back,
+    leaky_acquire,
+    until_idle,
+    until_sessions_are_idle,
+)
 from tests.integration.booking.replicas import Replicas, change
 from tests.integration.booking.test_booking_races import guarded_or_not
 from tests.support.delay import DelayProxy
 from tests.support.servers import Servers
 
-CALLS, AT_ONCE, SEATS = 10_000, 24, 60
+CALLS, AT_ONCE = 10_000, 40
 CHANNELS = 500  # of the calls go away with the channel they came by
+FEW = 1_500  # calls are enough for a control
 
 OpenReplica = Callable[..., Awaitable[Booth]]
 
 
-async def call_and_leave(stub: Any, dice: random.Random, number: int) -> None:
-    """A call whose caller waits for 0 to 150 ms, mostly less: the deadline ends it, or the caller does."""
-    account, seconds = f"fan-{number % 40}", dice.random() ** 2 * 0.15
-    known: dict[str, Any] = {"metadata": caller(account, key=str(number)), "timeout": seconds}
-    hold = pb.HoldSeatsRequest(event_id=EVENT, seat_ids=dice.sample(range(1, SEATS + 1), 2))
-    order = pb.CreateOrderRequest(hold_id="hld_s1_1", payment_token="pm")
-    kinds = {
-        "hold": lambda: stub.HoldSeats(hold, **known),
-        "read": lambda: stub.ListOrders(pb.ListOrdersRequest(), **known),
-        "order": lambda: stub.CreateOrder(order, **known),
-    }
-    call = kinds[dice.choice(["hold", "hold", "hold", "read", "order"])]()
-    if dice.random() < 0.5:
-        await asyncio.sleep(seconds * dice.random())
-        call.cancel()
-    with suppress(grpc.aio.AioRpcError, asyncio.CancelledError):
-        await call
-
-
-async def until_idle(booth: Booth) -> None:
-    """Until every connection of the pool is back, and no work goes on for somebody who left."""
-    pool = booth.shards["s1"].pool
-    for _ in range(200):
-        if pool.get_idle_size() == pool.get_size() and not postgres._background:
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(
-        f"{pool.get_size() - pool.get_idle_size()} connections, {len(postgres._background)} tasks left"
-    )
-
-
-async def until_sessions_are_idle(booth: Booth) -> None:
-    """Until the server too has nothing under way for booking, and no transaction is open."""
-    for _ in range(100):
-        sessions = await booth.execute(
-            "SELECT state FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'booking%'"
-        )
-        states = {session["state"] for session in sessions}
-        if states == {"idle"}:
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"sessions are {states} after 5 s")
-
-
-async def test_after_10000_callers_have_left_nothing_is_left(
-    database: Callable[..., Awaitable[str]], open_replica: OpenReplica, servers: Servers
-) -> None:
-    dsn, dice = await database("booking"), random.Random(3)
-    booth = await open_replica({"s1": dsn}, confirm_grace_seconds=GRACE.total_seconds())
-    await booth.internal.PutInventory(inventory(seats=SEATS))
+async def open_for_leavers(database: Callable[..., Awaitable[str]], open_replica: OpenReplica) -> Booth:
+    """Seats and an area; holds end soon."""
+    booth = await open_replica({"s1": await database("booking")}, confirm_grace_seconds=GRACE.total_seconds())
+    areas = [pb.InventoryArea(area_id=1, name="Floor", capacity=UNITS, tier=1)]
+    until = timestamp(datetime.now(UTC) + timedelta(days=1))
+    request = inventory(seats=SEATS, areas=areas, resale=True, cancel_end_time=until)
+    await booth.internal.PutInventory(request)
     await booth.execute("UPDATE event SET hold_duration = interval '50 ms'")
+    return booth
+
+
+async def call_and_leave(booth: Booth, servers: Servers, calls: int, by_channel: int) -> Leavers:
+    """So many calls; the last of them leave ten at a time, with their channel."""
+    leavers = Leavers(booth, random.Random(3))
     address = servers.address_of(servers.running[-1][1])
-    numbers = iter(range(CALLS - CHANNELS))
+    numbers = iter(range(calls - by_channel))
 
     async def leave_again_and_again() -> None:
         for number in numbers:
-            await call_and_leave(booth.public, dice, number)
+            await leavers.call_and_leave(booth.public, number)
 
     async def drop_a_channel(first: int) -> None:
         channel = grpc.aio.insecure_channel(address)
         stub = booking_pb2_grpc.BookingServiceStub(channel)
-        calls = [asyncio.create_task(call_and_leave(stub, dice, first + number)) for number in range(10)]
-        await asyncio.sleep(dice.random() * 0.01)
+        calls = [asyncio.create_task(leavers.call_and_leave(stub, first + number)) for number in range(10)]
+        await asyncio.sleep(leavers.dice.random() * 0.01)
         await channel.close(None)
         await asyncio.gather(*calls, return_exceptions=True)
 
     await asyncio.gather(*(leave_again_and_again() for _ in range(AT_ONCE)))
-    for first in range(CALLS - CHANNELS, CALLS, 10):
+    for first in range(calls - by_channel, calls, 10):
         await drop_a_channel(first)
+    return leavers
+
+
+async def test_after_10000_callers_have_left_nothing_is_left(
+    database: Callable[..., Awaitable[str]],
+    open_replica: OpenReplica,
+    servers: Servers,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    writes = Writes(shielded=True)
+    monkeypatch.setattr(shards, "finish", writes.finish)
+    booth = await open_for_leavers(database, open_replica)
+    leavers = await call_and_leave(booth, servers, CALLS, CHANNELS)
+    assert set(leavers.answered) == set(KINDS)  # some of each stayed: they had not all left before anything was done
     await until_idle(booth)
-    (row,) = await booth.execute("SELECT count(*) FROM hold")
-    assert row["count"] > 100  # they had not all left before anything was done
     await until_sessions_are_idle(booth)
+    assert writes.begun > 1000
+    assert writes.cut == 0
     assert await booth.broken() == {}
+    assert await give_everything_back(booth) > 10
     await asyncio.sleep(0.6)
-    assert await booth.seats() == {
-        "available": SEATS
-    }  # by the clock; and the sweeper finds nothing that it cannot free
+    assert await booth.seats() == {"available": SEATS}  # by the clock
     while await sweep_holds(booth.shards["s1"], grace=GRACE):
         pass
     assert not await booth.execute("SELECT FROM seat WHERE state <> 'AVAILABLE'")
-    held = await asyncio.wait_for(booth.hold("late", 1, 2), 2)
-    assert held.hold_id
+    assert await booth.areas() == {1: {"available": UNITS}}
+    assert await booth.broken() == {}
+    assert (await asyncio.wait_for(booth.hold("late", 1, 2), 2)).hold_id
+
+
+async def test_control_a_leak_is_seen(
+    database: Callable[..., Awaitable[str]],
+    open_replica: OpenReplica,
+    servers: Servers,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The control of the above, for connections: those of cancelled calls do not come back."""
+    monkeypatch.setattr(shards, "acquire", leaky_acquire)
+    booth = await open_for_leavers(database, open_replica)
+    await call_and_leave(booth, servers, FEW, 0)
+    with pytest.raises(AssertionError, match="connections, 0 tasks left"):
+        await until_idle(booth, seconds=2)
+
+
+async def test_control_a_write_that_is_cut_is_seen(
+    database: Callable[..., Awaitable[str]],
+    open_replica: OpenReplica,
+    servers: Servers,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The control for writes: without the shield they end with their callers."""
+    writes = Writes(shielded=False)
+    monkeypatch.setattr(shards, "finish", writes.finish)
+    booth = await open_for_leavers(database, open_replica)
+    await call_and_leave(booth, servers, FEW, 0)
+    assert writes.cut > 0
 
 
 @pytest.mark.parametrize("wanted", ["hold", "order"])
@@ -155,7 +171,7 @@ async def test_a_release_goes_on_without_its_caller(
     """The control is without the shield: asyncpg then cancels what its caller no longer waits for."""
     booth = replicas.a
     if not guarded:
-        monkeypatch.setattr(shards, "finish", unshielded)
+        monkeypatch.setattr(shards, "finish", Writes(shielded=False).finish)
     held = await booth.hold("ann", 1)
     await change(booth, "release_hold", {"RETURN v_state;": "PERFORM pg_sleep(0.5); RETURN v_state;"})
     request = pb.ReleaseHoldRequest(hold_id=held.hold_id)
@@ -164,11 +180,6 @@ async def test_a_release_goes_on_without_its_caller(
     await asyncio.sleep(1)
     state = (await booth.get_hold("ann", held.hold_id)).state
     assert state == (pb.HOLD_STATE_RELEASED if guarded else pb.HOLD_STATE_ACTIVE)
-
-
-async def unshielded(work: Any) -> Any:
-    """What `finish` must not be."""
-    return await work
 
 
 async def test_the_wait_for_a_connection_is_bounded(lines: tuple[DelayProxy, DelayProxy], replicas: Replicas) -> None:
