@@ -17,9 +17,12 @@ LOCKED := .venv/.locked
 INSTALLED := .venv/.installed
 DEVELOPER := .venv/.developer
 STUBS := gen/.made
-POOLED := $(foreach part,pooler holds orders races gather areas best_available cancel_order,\
-  tests/integration/booking/test_booking_$(part).py) \
-  $(foreach part,server claims,tests/integration/payments/test_payments_$(part).py)
+POOLED := $(foreach part,pooler holds orders races gather areas best_available cancel_order abandon departed delay \
+    shards shard_name batches,tests/integration/booking/test_booking_$(part).py) \
+  $(foreach part,server claims,tests/integration/payments/test_payments_$(part).py) \
+  $(foreach part,outbox outbox_faults,tests/integration/chassis/test_$(part).py)
+# Controls are about our guards, not about the pooler; the others are about updates of rows, or wait and do nothing else.
+NOT_POOLED := control or hot_update or wait_for_a_connection_is_bounded or at_the_end_of_the_grace
 PAGE := gateway/web/dist/.made
 NODE_MODULES := gateway/web/node_modules/.made
 
@@ -63,7 +66,7 @@ test: $(READY) $(DEVELOPER) $(PAGE) ## all tests that need no browser: PYTEST='-
 .PHONY: test-pgbouncer
 test-pgbouncer: $(READY) $(DEVELOPER) ## booking and payments behind PgBouncer in transaction mode (Debian's package)
 	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || { echo 'There is no pgbouncer: on Debian, `apt-get install pgbouncer`.' >&2; exit 1; }
-	@ROWLOCK_TEST_POOLER=1 $(VENV) -m pytest -n $(WORKERS) $(POOLED) $(PYTEST)
+	@ROWLOCK_TEST_POOLER=1 $(VENV) -m pytest -n $(WORKERS) -k 'pooler or not ($(NOT_POOLED))' $(POOLED) $(PYTEST)
 
 .PHONY: soak
 soak: $(READY) $(DEVELOPER) ## the seeded race and model tests, SEEDS= (5) seeds of each at full length: some minutes a seed

@@ -14,7 +14,8 @@ from rowlock.booking.v1 import booking_pb2 as pb
 from chassis import postgres
 from tests.integration.booking.booth import EVENT, Booth, caller
 
-SEATS, UNITS, ACCOUNTS = 60, 200, 500
+SEATS, UNITS, ACCOUNTS = 400, 600, 500
+PATIENT, PATIENCE = 0.05, 20.0  # share of callers who stay, so that something comes of every kind on any machine
 NEW = ("hold", "best", "area", "read")  # anybody's
 OLD = ("order", "release", "pay", "cancel")  # of something that somebody stayed to be given
 KINDS = ("hold", *NEW, *OLD)
@@ -33,11 +34,14 @@ class Leavers:
     async def call_and_leave(self, stub: Any, number: int) -> None:
         """A call whose caller waits for 0 to 150 ms, mostly less: the deadline ends it, or the caller does."""
         kind, seconds = self.dice.choice(KINDS), self.dice.random() ** 2 * 0.15
+        stays = self.dice.random() < PATIENT
+        if stays:
+            seconds = PATIENCE
         account, thing = self.dice.choice(self.ordered if kind in ("pay", "cancel") else self.held)
         if kind in NEW:
             account = f"fan-{number % ACCOUNTS}"
         call = self._call(stub, kind, thing, metadata=caller(account, key=str(number)), timeout=seconds)
-        if self.dice.random() < 0.5:
+        if not stays and self.dice.random() < 0.5:
             await asyncio.sleep(seconds * self.dice.random())
             call.cancel()
         with suppress(grpc.aio.AioRpcError, asyncio.CancelledError):

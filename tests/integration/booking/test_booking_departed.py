@@ -29,9 +29,10 @@ from tests.integration.booking.departed import (
 from tests.integration.booking.replicas import Replicas, change
 from tests.integration.booking.test_booking_races import guarded_or_not
 from tests.support.delay import DelayProxy
+from tests.support.pooler import POOLED
 from tests.support.servers import Servers
 
-CALLS, AT_ONCE = 10_000, 40
+CALLS, AT_ONCE = (3_000 if POOLED else 10_000), 40
 CHANNELS = 500  # of the calls go away with the channel they came by
 FEW = 1_500  # calls are enough for a control
 
@@ -45,7 +46,7 @@ async def open_for_leavers(database: Callable[..., Awaitable[str]], open_replica
     until = timestamp(datetime.now(UTC) + timedelta(days=1))
     request = inventory(seats=SEATS, areas=areas, resale=True, cancel_end_time=until)
     await booth.internal.PutInventory(request)
-    await booth.execute("UPDATE event SET hold_duration = interval '50 ms'")
+    await booth.execute("UPDATE event SET hold_duration = interval '1 s'")
     return booth
 
 
@@ -83,14 +84,14 @@ async def test_after_10000_callers_have_left_nothing_is_left(
     monkeypatch.setattr(shards, "finish", writes.finish)
     booth = await open_for_leavers(database, open_replica)
     leavers = await call_and_leave(booth, servers, CALLS, CHANNELS)
-    assert set(leavers.answered) == set(KINDS)  # some of each stayed: they had not all left before anything was done
+    assert set(leavers.answered) == set(KINDS)  # they had not all left before anything was done
     await until_idle(booth)
     await until_sessions_are_idle(booth)
     assert writes.begun > 1000
     assert writes.cut == 0
     assert await booth.broken() == {}
     assert await give_everything_back(booth) > 10
-    await asyncio.sleep(0.6)
+    await asyncio.sleep(1.5)
     assert await booth.seats() == {"available": SEATS}  # by the clock
     while await sweep_holds(booth.shards["s1"], grace=GRACE):
         pass
