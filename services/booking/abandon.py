@@ -23,6 +23,7 @@ ORDERS_PER_ROUND = 16  # asked about at once; some hundreds a second, on the few
 REST = timedelta(seconds=30)
 
 SETTLED = {"SUCCEEDED", "FAILED"}
+UNANSWERED = {"AWAY", "ERROR"}
 
 ABANDONED = Counter("booking_abandon_order_total", "Orders past their bound, by what payments knew", ["verdict"])
 
@@ -44,13 +45,16 @@ class Abandoner:
         self.shard, self.orders, self.payments, self.bound = shard, orders, payments, bound
 
     async def run_once(self) -> int:
-        """Asks about the oldest orders past their bound, and records what is final; how many were.
+        """Asks about the orders past their bound that have waited longest, and records what is final; how many were
+        answered, final or not.
 
-        No transaction is open meanwhile. Whoever gets no answer waits: no tries are counted, so none is spent.
+        While payments answers, the next round follows at once: an outage of the processor leaves many undecided, and
+        behind them are orders that can be settled. It ends, for whoever was asked rests. No transaction is open
+        meanwhile. Whoever gets no answer waits: no tries are counted, so none is spent.
         """
         claimed = await store.claim_overdue_orders(self.shard, bound=self.bound, rest=REST, most=ORDERS_PER_ROUND)
         verdicts = await asyncio.gather(*map(self._abandon, claimed))
-        return len([verdict for verdict in verdicts if verdict in SETTLED])
+        return len([verdict for verdict in verdicts if verdict not in UNANSWERED])
 
     async def _abandon(self, order: UUID) -> str:
         order_id = self.shard.id_of("ord", order)

@@ -12,7 +12,8 @@ queries = load_queries(Path(__file__).with_suffix(".sql"))
 
 
 async def claim_overdue_orders(shard: Shard, *, bound: timedelta, rest: timedelta, most: int) -> list[UUID]:
-    """Pending orders older than `bound`, oldest first, at most `most`; nobody else gets them until `rest` is over."""
+    """Pending orders older than `bound`, those that have waited longest since they were last asked about, at most
+    `most`; nobody else gets them until `rest` is over."""
 
     async def claim(connection: Any) -> list[UUID]:
         rows = queries.claim_overdue_orders(connection, bound=bound, rest=rest, most=most)
