@@ -19,7 +19,7 @@ from chassis.queries import affected
 PREFIX = "msg"
 DEFAULT_PAGE = 100
 LARGEST_PAGE = 1000
-REPUBLISH_BATCH = 1000  # rows of one statement: far inside any statement_timeout
+REPUBLISH_BATCH = 1000  # rows that one statement looks at: far inside any statement_timeout
 
 log = structlog.get_logger()
 
@@ -102,14 +102,17 @@ class Outboxes:
             now = await queries.now(connection)
         if start_time < now - timedelta(seconds=KEEP_SECONDS):
             raise InvalidArgument("Messages are kept for seven days: start_time must not be earlier.")
-        wanted = {"sink": sink, "start_time": start_time, "asked_time": now, "most": REPUBLISH_BATCH}
+        last: dict[str, object] = {"after_time": start_time, "after_id": 0}  # ids begin at 1
         total = 0
         while True:
             async with acquire(pool, "outbox") as connection:
-                found = affected(await queries.republish(connection, **wanted))
-            total += found
-            if not found:
+                batch = await queries.republish(
+                    connection, sink=sink, start_time=start_time, asked_time=now, **last, most=REPUBLISH_BATCH
+                )
+            total += int(batch["messages"])
+            if batch["rows"] < REPUBLISH_BATCH:
                 return total
+            last = {"after_time": batch["last_time"], "after_id": batch["last_id"]}
 
     def _after(self, page_token: str) -> tuple[str, int]:
         if not page_token:

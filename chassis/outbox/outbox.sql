@@ -81,11 +81,24 @@ DELETE FROM outbox WHERE message_id = :message_id AND parked_time IS NOT NULL RE
 -- name: now()$
 SELECT clock_timestamp();
 
--- name: republish(sink, start_time, asked_time, most)!
--- A batch of what was written since start_time and published before asked_time; so what goes out meanwhile does not
--- come round again. (A message is published after it was written: the first condition is for the index.)
-UPDATE outbox SET published_time = NULL, refusals = 0, due_time = clock_timestamp()
- WHERE message_id = ANY (ARRAY(
-   SELECT message_id FROM outbox
-    WHERE published_time >= :start_time AND published_time < :asked_time AND sink = :sink AND created_time >= :start_time
-    ORDER BY published_time LIMIT :most FOR NO KEY UPDATE SKIP LOCKED));
+-- name: republish(sink, start_time, asked_time, after_time, after_id, most)^
+-- A batch: the next rows behind a position that were published before asked_time, of any sink, so that a batch reads no
+-- more than it is large. Of those for the sink that were written since start_time, how many are published again; how
+-- many rows there were, and the position of the last. What goes out meanwhile does not come round again, and what
+-- another has locked is being published again, or deleted, by that one.
+WITH batch AS MATERIALIZED (
+  SELECT message_id, published_time, sink = :sink AND created_time >= :start_time AS wanted FROM outbox
+   WHERE published_time < :asked_time
+     AND (published_time, message_id) > (CAST(:after_time AS timestamptz), CAST(:after_id AS bigint))
+   ORDER BY published_time, message_id LIMIT :most
+), again AS (
+  UPDATE outbox SET published_time = NULL, refusals = 0, due_time = clock_timestamp()
+   WHERE message_id = ANY (ARRAY(
+     SELECT message_id FROM outbox
+      WHERE message_id = ANY (ARRAY(SELECT message_id FROM batch WHERE wanted)) AND published_time < :asked_time
+        FOR NO KEY UPDATE SKIP LOCKED))
+  RETURNING message_id
+)
+SELECT (SELECT count(*) FROM again) AS messages, count(*) AS rows, max(published_time) AS last_time,
+       (array_agg(message_id ORDER BY published_time DESC, message_id DESC))[1] AS last_id
+  FROM batch;

@@ -19,11 +19,13 @@ SEEDS = range(int(os.environ.get("ROWLOCK_OUTBOX_SEEDS", "4")))
 FENCE = "AND o.claim_number = c.claim_number"
 
 
-def without(monkeypatch: pytest.MonkeyPatch, guard: str, instead: str = "") -> None:
-    """The relay's statements with a guard taken out."""
+def without(monkeypatch: pytest.MonkeyPatch, *guards: str, instead: str = "") -> None:
+    """The relay's statements with guards taken out."""
     text = (Path(statements.__file__).parent / "outbox.sql").read_text()
-    assert guard in text
-    monkeypatch.setattr(relay, "queries", aiosql.from_str(text.replace(guard, instead), "asyncpg"))
+    for guard in guards:
+        assert guard in text
+        text = text.replace(guard, instead)
+    monkeypatch.setattr(relay, "queries", aiosql.from_str(text, "asyncpg"))
 
 
 async def test_crash_between_claim_and_delivery(pool: asyncpg.Pool) -> None:
@@ -127,10 +129,67 @@ async def test_control_without_the_claim_number_a_late_relay_decides(
     without(
         monkeypatch,
         FENCE if not isinstance(end, ValueError) else "AND claim_number = :claim_number",
-        "" if not isinstance(end, ValueError) else "AND CAST(:claim_number AS int) > 0",
+        instead="" if not isinstance(end, ValueError) else "AND CAST(:claim_number AS int) > 0",
     )
     await overlap(pool, end)
     assert not await undecided(pool)
+
+
+PUBLISHED_ONCE = "AND o.published_time IS NULL AND o.parked_time IS NULL"
+KEPT = "SELECT published_time, parked_time, refusals, claim_number FROM outbox"
+
+
+def lost_claims() -> float:
+    return float(relay.DELIVERIES.labels(SINK, "CLAIM_LOST")._value.get())
+
+
+@pytest.mark.parametrize("end", [None, ValueError("no such order")], ids=["published", "parked"])
+@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "control"])
+async def test_a_late_mark_does_not_publish_what_another_relay_ended(
+    pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch, end: Exception | None, guarded: bool
+) -> None:
+    """A first relay is so slow that its claim ends, and a second one publishes the message, or parks it; then the first
+    says that it was delivered."""
+    monkeypatch.setattr(relay, "MOST_REFUSALS", 1)
+    if not guarded:
+        without(monkeypatch, FENCE, PUBLISHED_ONCE)
+        await pool.execute("ALTER TABLE outbox DROP CONSTRAINT published_messages_are_not_parked")
+    await put(pool, "a")
+    late, prompt = Slow(), Sink()
+    prompt.fault = lambda _: end
+    first, second = Relay(pool, SINK, late), Relay(pool, SINK, prompt)
+    await first.run_once()
+    await end_rests(pool)
+    await second.run_once()
+    before, lost = await pool.fetchrow(KEPT), lost_claims()
+    assert (before["published_time"] is None, before["parked_time"] is None) == (bool(end), not end)
+
+    late.go.set()
+    assert await first.run_once() == 1
+
+    assert late.of("a") == ["charge"]
+    assert (await pool.fetchrow(KEPT) == before) == guarded
+    assert lost_claims() - lost == guarded
+
+
+@pytest.mark.parametrize("end", [None, ValueError("no such order")], ids=["published", "parked"])
+@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "control"])
+async def test_one_claim_decides_once(
+    pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch, end: Exception | None, guarded: bool
+) -> None:
+    """The claim's number does not change when a message ends, so what it ended is a guard of its own."""
+    monkeypatch.setattr(relay, "MOST_REFUSALS", 1)
+    if not guarded:
+        without(monkeypatch, PUBLISHED_ONCE)
+        await pool.execute("ALTER TABLE outbox DROP CONSTRAINT published_messages_are_not_parked")
+    await put(pool, "a")
+    each = Relay(pool, SINK, Sink())
+    (message,) = await each._claim(1)
+    await each._settle([(message, end)])
+    before, lost = await pool.fetchrow(KEPT), lost_claims()
+    await each._settle([(message, None)])
+    assert (await pool.fetchrow(KEPT) == before) == guarded
+    assert lost_claims() - lost == guarded
 
 
 class Chaos:
@@ -200,6 +259,6 @@ async def test_order_is_kept_under_four_relays_and_random_faults(pool: asyncpg.P
 async def test_control_without_the_look_at_earlier_messages_they_overtake(
     pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    without(monkeypatch, "AND o.message_id = (", "AND o.message_id >= (")
+    without(monkeypatch, "AND o.message_id = (", instead="AND o.message_id >= (")
     chaos = await run_badly(pool, 1)
     assert any(effects != sorted(effects) for effects in chaos.effects.values())

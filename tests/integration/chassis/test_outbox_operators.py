@@ -1,7 +1,9 @@
 """Looking, trying again, giving up, publishing again, deleting, measuring."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import asyncpg
 import pytest
@@ -10,6 +12,7 @@ from prometheus_client import REGISTRY
 from chassis.errors import InvalidArgument
 from chassis.outbox import Keeper, MessageNotFound, Outboxes, Relay, keeper, operators
 from tests.integration.chassis.outboxes import SINK, Sink, drain, put
+from tests.integration.chassis.test_outbox import statement_of
 
 
 @pytest.fixture
@@ -137,6 +140,81 @@ async def test_republish_sends_again_what_was_published_since(
     assert await outboxes.republish(SINK, ago(-1)) == 0
     with pytest.raises(InvalidArgument):
         await outboxes.republish(SINK, ago(7.1))
+
+
+async def fill(pool: asyncpg.Pool, messages: int, *, every: int = 1) -> None:
+    """Published messages, a second apart and the last of them now; one in `every` is for SINK, the others are not."""
+    await pool.execute(
+        "INSERT INTO outbox (sink, aggregate_id, kind, payload, created_time, due_time, published_time)"
+        " SELECT CASE WHEN n % $3 = 0 THEN $1 ELSE 'payments' END, CAST(n AS text), 'charge', '{}', t, t, t"
+        " FROM (SELECT n, clock_timestamp() - ($2 - n) * interval '1 s' AS t FROM generate_series(1, $2) n) x",
+        SINK,
+        messages,
+        every,
+    )
+
+
+@pytest.mark.parametrize("batch", [1, 2, 7, 1000])
+async def test_republish_leaves_out_nothing_between_batches(
+    pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    """Batches with nothing for the sink, and many messages published in one moment."""
+    monkeypatch.setattr(operators, "REPUBLISH_BATCH", batch)
+    await fill(pool, 40, every=10)
+    moment = await pool.fetchval("SELECT min(published_time) FROM outbox WHERE sink = $1", SINK)
+    await pool.execute("UPDATE outbox SET published_time = $1 WHERE message_id BETWEEN 5 AND 20", moment)
+    assert await Outboxes({"s1": pool}).republish(SINK, ago(1)) == 4
+    rows = await pool.fetch("SELECT sink, published_time IS NULL AS again, count(*) FROM outbox GROUP BY 1, 2")
+    assert {tuple(row) for row in rows} == {(SINK, True, 4), ("payments", False, 36)}
+
+
+async def test_republish_begins_at_its_start(pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operators, "REPUBLISH_BATCH", 2)
+    await fill(pool, 9)
+    start = await pool.fetchval("SELECT published_time FROM outbox WHERE message_id = 4")
+    assert await Outboxes({"s1": pool}).republish(SINK, start) == 6
+    assert await pool.fetchval("SELECT count(*) FROM outbox WHERE published_time IS NULL AND message_id >= 4") == 6
+
+
+async def test_two_republish_at_once_publish_each_message_again_once(
+    pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operators, "REPUBLISH_BATCH", 5)
+    await fill(pool, 60)
+    counts = await asyncio.gather(*(Outboxes({"s1": pool}).republish(SINK, ago(1)) for _ in range(3)))
+    assert sum(counts) == 60
+    assert await pool.fetchval("SELECT count(*) FROM outbox WHERE published_time IS NULL") == 60
+
+
+@pytest.mark.parametrize("mode", ["force_generic_plan", "force_custom_plan"])
+async def test_a_late_batch_of_republish_reads_no_more_than_an_early_one(pool: asyncpg.Pool, mode: str) -> None:
+    """The last of thirty batches, with a sink that has few of the messages: its position is where it begins."""
+    await fill(pool, 30_000, every=50)
+    await pool.execute("ANALYZE outbox")
+    start, late, now = await pool.fetchrow(
+        "SELECT min(published_time), max(published_time) - interval '500 s', now() FROM outbox"
+    )
+    types = {"sink": "text", "start_time": "timestamptz", "asked_time": "timestamptz"}
+    types |= {"after_time": "timestamptz", "after_id": "bigint", "most": "int"}
+    async with pool.acquire() as connection, connection.transaction():
+        await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+        prepared = await connection.prepare(statement_of("republish", **types))
+        for position in (start, late):
+            plan = (await prepared.explain(SINK, start, now, position, 0, 1000, analyze=True))[0]["Plan"]
+            scans = [node for node in nodes_of(plan) if "Scan" in node["Node Type"] and "Index Name" in node]
+            assert {node["Index Name"] for node in scans} <= {"outbox_published", "outbox_pkey"}
+            assert "outbox_published" in {node["Index Name"] for node in scans}
+            assert "'Seq Scan'" not in str(plan)
+            for node in scans:
+                read = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+                assert read * node["Actual Loops"] <= 1100, node
+
+
+def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The plan and everything under it."""
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from nodes_of(below)
 
 
 async def test_a_republished_message_is_not_published_by_an_older_claim(pool: asyncpg.Pool) -> None:
