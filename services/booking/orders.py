@@ -56,7 +56,8 @@ log = structlog.get_logger()
 
 
 class Orders:
-    """What becomes of a hold. `created` and `confirmed` are called with the shard's name, once that is committed."""
+    """What becomes of a hold. Once that is committed, `created` is called with the shard's name when there is a charge
+    to ask for, and `confirmed` when there are tickets to issue."""
 
     def __init__(
         self,
@@ -85,9 +86,8 @@ class Orders:
         request = OrderRequest(account, hold, key, fingerprint(hold_id, payment_token), email, payment_token)
         verdict = await self.gatherers[shard.name].ask(request)
         ORDERS.labels(verdict.word).inc()
-        if verdict.word == "CREATED" and verdict.event is not None:
-            self.sales.committed(shard.id_of("evt", verdict.event))
-            self.created(shard.name)
+        if verdict.event is not None:
+            self._tell(shard, verdict.word, shard.id_of("evt", verdict.event), account)
         return _order_id(shard, verdict.word, verdict.order)
 
     async def close(self) -> None:
@@ -145,8 +145,7 @@ class Orders:
             log.error("outcome conflicts with the order", order=order_id, outcome=outcome, state=verdict.state)
             raise OutcomeConflict(verdict.state)
         if verdict.state == "CONFIRMED":
-            self.sales.finished(shard.id_of("evt", verdict.event), verdict.account)
-            self.confirmed(shard.name)
+            self._tell_confirmed(shard, shard.id_of("evt", verdict.event), verdict.account)
         return verdict.state
 
     async def cancel_order(self, *, account: str, order_id: str) -> Order:
@@ -162,6 +161,19 @@ class Orders:
         if verdict.word in CLOSED:
             raise CancellationClosed(CLOSED[verdict.word])
         return await self.get_order(account=account, order_id=order_id)
+
+    def _tell(self, shard: Shard, word: str, event_id: str, account: str) -> None:
+        """Whoever is to hear of a new order."""
+        if word in ("CREATED", "CONFIRMED"):
+            self.sales.committed(event_id)
+        if word == "CREATED":
+            self.created(shard.name)
+        elif word == "CONFIRMED":  # it costs nothing, so no outcome of a charge will tell
+            self._tell_confirmed(shard, event_id, account)
+
+    def _tell_confirmed(self, shard: Shard, event_id: str, account: str) -> None:
+        self.sales.finished(event_id, account)
+        self.confirmed(shard.name)
 
     def _locate(self, order_id: str) -> tuple[Shard, UUID]:
         located = self.shards.locate_uuid("ord", order_id)

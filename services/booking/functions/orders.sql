@@ -16,7 +16,7 @@ CREATE OR REPLACE FUNCTION publish_order(p_order uuid) RETURNS void LANGUAGE sql
     FROM orders o WHERE o.order_id = p_order
 $$;
 
--- Writes orders of holds that are confirmed, with what they bought, and asks for their charges.
+-- Writes orders of holds that are confirmed, with what they bought, and asks for their charges, if they cost anything.
 CREATE OR REPLACE FUNCTION insert_orders(
   p_order uuid[], p_hold uuid[], p_key text[], p_fingerprint bytea[], p_email text[], p_payment_token text[])
 RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -43,13 +43,11 @@ BEGIN
                             'payment_token', q.payment_token)
     FROM unnest(p_order, p_payment_token) q(order_id, payment_token)
     JOIN orders o ON o.order_id = q.order_id AND o.total_amount > 0;
-  -- What costs nothing is paid as it is ordered. All that an outcome locks is locked by us already.
-  PERFORM record_payment_outcome(o.order_id, 'SUCCEEDED', NULL, interval '0')
-     FROM orders o WHERE o.order_id = ANY (p_order) AND o.total_amount = 0;
 END $$;
 
 -- Turns a hold into an order and asks for its charge, in one transaction.
 --   CREATED, REPLAY, EXISTS   order_id
+--   CONFIRMED                 order_id: created, and paid already, for it costs nothing
 --   REUSED                    the key belongs to an order of another hold or payment token
 --   EXPIRED                   the hold has ended, and no order came of it
 --   NO_HOLD                   none of the account's
@@ -84,7 +82,9 @@ BEGIN
 
   -- The hold's id on each seat is the fence: a seat that another has taken over is not this hold's any more, and with
   -- it the grace is safe. Units have no owner's name on them: of an area's hold its own record is the fence, for whoever
-  -- gives its units to another ends it. So no counter is locked here.
+  -- gives its units to another ends it. So no counter is locked here. (A takeover ends the record of a hold of seats,
+  -- too, so the record would decide alone. The seats are locked because it locks them before the record: without that it
+  -- and we would wait for each other.)
   SELECT count(*) INTO v_seats FROM (
     SELECT z.* FROM seat z WHERE z.event_id = h.event_id AND z.seat_id = ANY (h.seats)
      ORDER BY z.seat_id FOR NO KEY UPDATE) s
@@ -101,11 +101,17 @@ BEGIN
    WHERE s.event_id = h.event_id AND s.seat_id = ANY (h.seats) AND s.state = 'HELD' AND s.hold_id = p_hold;
   PERFORM insert_orders(ARRAY[create_order.order_id], ARRAY[p_hold], ARRAY[p_key], ARRAY[p_fingerprint],
                         ARRAY[p_email], ARRAY[p_payment_token]);
+  IF NOT 0 < ANY (h.prices || h.fees) THEN
+    -- What costs nothing is paid as it is ordered. All that an outcome locks is locked by us already.
+    PERFORM record_payment_outcome(create_order.order_id, 'SUCCEEDED', NULL, interval '0');
+    verdict := 'CONFIRMED';
+  END IF;
 END $$;
 
 -- create_order for a batch of 1 to 64 requests, of which no two share an account or a hold, in one call that waits for
--- nobody. It does what is plain: of request r the hold is live and no order of it or of its key is known, and nothing
--- that it needs is locked. Then order_id[r] is set; else nothing of r is written, and create_order is to decide.
+-- nobody. It does what is plain: of request r the hold is live and costs something, no order of it or of its key is
+-- known, and nothing that it needs is locked. Then order_id[r] is set; else nothing of r is written, and create_order is
+-- to decide.
 CREATE OR REPLACE FUNCTION create_orders(
   p_account text[], p_hold uuid[], p_key text[], p_fingerprint bytea[], p_email text[], p_payment_token text[],
   p_grace interval, OUT order_id uuid[], OUT event_id bigint[])
@@ -125,7 +131,7 @@ BEGIN
   event_id := array_fill(NULL::bigint, ARRAY[n]);
   FOR r IN
     SELECT q.place::int AS place, h.event_id FROM unnest(p_hold, p_account) WITH ORDINALITY q(hold_id, account, place)
-      JOIN hold h ON h.hold_id = q.hold_id AND h.account = q.account
+      JOIN hold h ON h.hold_id = q.hold_id AND h.account = q.account AND 0 < ANY (h.prices || h.fees)
   LOOP
     CONTINUE WHEN NOT pg_try_advisory_xact_lock(account_lock(r.event_id, p_account[r.place]));
     event_id[r.place] := r.event_id;

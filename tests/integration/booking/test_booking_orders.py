@@ -11,7 +11,7 @@ from chassis.ids import parse_id
 from chassis.outbox import SinkUnavailable
 from services.booking.expiry import sweep_holds
 from services.booking.tickets import issue_tickets
-from tests.integration.booking.booth import EVENT, FEE, PRICE, Booth, caller, refused
+from tests.integration.booking.booth import EVENT, FEE, PRICE, Booth, caller, inventory, refused
 from tests.integration.booking.test_booking_holds import GRACE
 
 Code = grpc.StatusCode
@@ -55,7 +55,15 @@ async def test_create_order_charges_what_the_hold_said(booth: Booth) -> None:
 async def test_an_order_that_costs_nothing_is_paid_as_it_is_made(booth: Booth) -> None:
     await booth.execute("UPDATE tier SET price = 0, fee = 0")
     await booth.execute("UPDATE event SET version = version + 1")  # so that no process keeps the old prices
-    free = [await booth.order(name, (await booth.hold(name, seat)).hold_id) for seat, name in ((1, "ann"), (2, "bob"))]
+    holds = [(name, (await booth.hold(name, seat)).hold_id) for seat, name in ((1, "ann"), (2, "bob"))]
+    booth.workers.sales.take()
+    free = await asyncio.gather(*(booth.order(*each) for each in holds))
+    (told,) = booth.workers.sales.take()  # an outcome of a charge will never tell
+    assert (told.event_id, told.commits, sorted(told.finished_accounts)) == (EVENT, 2, ["ann", "bob"])
+    assert booth.workers.issuers["s1"].wake.is_set()
+    assert not booth.workers.relays["s1"].wake.is_set()
+    assert await booth.order(*holds[0]) == free[0]
+    assert booth.workers.sales.take() == []
     for name, order_id in zip(("ann", "bob"), free, strict=True):
         order = await booth.get_order(name, order_id)
         assert (order.state, order.payment_state) == (pb.ORDER_STATE_CONFIRMED, pb.PAYMENT_STATE_SUCCEEDED)
@@ -64,6 +72,28 @@ async def test_an_order_that_costs_nothing_is_paid_as_it_is_made(booth: Booth) -
     assert [ticket.seat.seat_id for ticket in await tickets_of(booth, "ann", free[0])] == [1]
     assert await booth.seats() == {"available": 18, "sold": 2}
     assert await booth.broken() == {}
+
+
+async def test_units_that_cost_nothing_are_paid_as_they_are_ordered(booth: Booth) -> None:
+    floor = pb.InventoryArea(area_id=1, name="Floor", capacity=9, tier=1)
+    await booth.internal.PutInventory(inventory(version=2, areas=[floor]))
+    await booth.execute("UPDATE tier SET price = 0, fee = 0")
+    order_id = await booth.order("ann", (await booth.units("ann", 3)).hold_id)
+    assert (await booth.get_order("ann", order_id)).state == pb.ORDER_STATE_CONFIRMED
+    assert await booth.areas() == {1: {"available": 6, "sold": 3}}
+    (told,) = booth.workers.sales.take()
+    assert told.finished_accounts == ("ann",)
+    assert await booth.broken() == {}
+
+
+async def test_an_order_of_nothing_but_a_fee_is_charged(booth: Booth) -> None:
+    await booth.execute("UPDATE tier SET price = 0")
+    order_id = await booth.order("ann", (await booth.hold("ann", 1)).hold_id)
+    assert (await booth.get_order("ann", order_id)).state == pb.ORDER_STATE_PENDING_PAYMENT
+    (told,) = booth.workers.sales.take()
+    assert told.finished_accounts == ()
+    await booth.workers.relays["s1"].run_once()
+    assert booth.charges.asked[0][1].payload["amount_minor"] == FEE
 
 
 async def test_create_order_replays_and_knows_its_hold(booth: Booth) -> None:
