@@ -65,19 +65,13 @@ async def payments(charges: asyncpg.Pool) -> Counting:
 
 
 @pytest.fixture
-async def workers(
-    booth: Booth, servers: Servers, payments: Counting, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Workers]:
+async def workers(booth: Booth, servers: Servers, payments: Counting, monkeypatch: pytest.MonkeyPatch) -> Workers:
     """Booking's, with payments at the end of a channel."""
     monkeypatch.setattr(abandon, "ORDERS_PER_ROUND", PER_ROUND)
     service = payments_pb2.DESCRIPTOR.services_by_name["PaymentsInternalService"]
-    channel = await servers.start(
-        (service, payments_pb2_grpc.add_PaymentsInternalServiceServicer_to_server, payments)
-    )
+    channel = await servers.start((service, payments_pb2_grpc.add_PaymentsInternalServiceServicer_to_server, payments))
     settings = Settings(shards=f"s1={booth.dsn}", payments_target="x:1")
-    yield Workers(
-        shards=booth.shards, sales=Sales(), payments=Payments(channel), waitingroom=None, settings=settings
-    )
+    return Workers(shards=booth.shards, sales=Sales(), payments=Payments(channel), waitingroom=None, settings=settings)
 
 
 @pytest.fixture
