@@ -5,8 +5,8 @@ import sys
 import typer
 
 from cli import events, outbox, venues
-from cli.errors import REFUSED, CliError
-from cli.invariants import check_all
+from cli.errors import REFUSED, UNREACHABLE, CliError
+from cli.invariants import check_all, verdict_on
 from cli.options import AsJson
 from cli.output import print_error, print_json, print_table
 from cli.samples import load_samples
@@ -24,7 +24,7 @@ app.add_typer(outbox.app, name="outbox")
 
 @app.command()
 def invariants(as_json: AsJson = False) -> None:
-    """Ask every service whether a promise broke. Exit status 1 if one did, 3 if a service did not answer."""
+    """Ask every service whether a promise broke. Exit status 1 if one did, 3 if that is not known of all."""
     checked = check_all(quiet=as_json)
     found = [(service, invariant) for service, invariants, _ in checked for invariant in invariants]
     if as_json:
@@ -32,18 +32,20 @@ def invariants(as_json: AsJson = False) -> None:
         print_json({"invariants": {service: list(kept) for service, kept, _ in checked}, "errors": errors})
     elif found:
         rows = [
-            (service, found.name, found.violations or "kept", found.description, " ".join(found.examples))
+            (service, found.name, verdict_on(found), found.description, " ".join([*found.examples, *found.unchecked]))
             for service, found in found
         ]
         print_table(f"{len(rows)} invariants", ("service", "invariant", "violations", "if not kept", "examples"), rows)
     for _, _, error in checked:
         if error and not as_json:
             print_error(error.message)
-    if any(invariant.violations for _, invariant in found):
+    if any(invariant.violations > 0 for _, invariant in found):
         raise typer.Exit(REFUSED)
     for _, _, error in checked:
         if error:
             raise typer.Exit(error.status)
+    if any(invariant.unchecked for _, invariant in found):
+        raise typer.Exit(UNREACHABLE)
 
 
 @app.command("sample-catalog")

@@ -47,6 +47,14 @@ def check_all(*, quiet: bool) -> list[Checked]:
     return checked
 
 
+def verdict_on(invariant: Any) -> str:
+    """How many rows break it, `kept`, or `not known`; with a mark when a part of the service could not be asked."""
+    if invariant.violations < 0:
+        return "not known"
+    found = str(invariant.violations or "kept")
+    return f"{found}, not all known" if invariant.unchecked else found
+
+
 def _check(name: str) -> list[Any]:
     stub, messages = STUBS[name]
     service = Service(name)

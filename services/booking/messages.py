@@ -16,9 +16,9 @@ from services.booking.rows import (
     AreaCounts,
     Ask,
     EventOrder,
-    Finding,
     HeldArea,
     Hold,
+    Invariant,
     Inventory,
     Order,
     PricedSeat,
@@ -35,6 +35,7 @@ SELECTION_MODES = {
     pb.SELECTION_MODE_ANY: "ANY",
     pb.SELECTION_MODE_BEST_AVAILABLE: "BEST_AVAILABLE",
 }
+UNKNOWN = -1  # violations, where no query answered
 
 
 def ask_of(request: pb.BestAvailable) -> Ask:
@@ -152,13 +153,15 @@ def counts_message(counts: SeatCounts, areas: Iterable[AreaCounts]) -> pb.CountS
     )
 
 
-def invariant_message(finding: Finding) -> invariant_pb2.Invariant:
-    """For an operator."""
+def invariant_message(invariant: Invariant) -> invariant_pb2.Invariant:
+    """For an operator. Nobody is told 0 of what is not known."""
+    unknown = invariant.unchecked and not invariant.violations
     return invariant_pb2.Invariant(
-        name=finding.name,
-        description=finding.description,
-        violations=finding.violations,
-        examples=finding.examples,
+        name=invariant.name,
+        description=invariant.description,
+        violations=UNKNOWN if unknown else invariant.violations,
+        examples=invariant.examples,
+        unchecked=invariant.unchecked,
     )
 
 

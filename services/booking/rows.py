@@ -350,12 +350,25 @@ class SeatCounts:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An invariant, checked: how many rows break it, and at most ten of them."""
+    """An invariant, checked on a shard: how many rows break it, and at most ten of them; or why that is not known."""
+
+    shard: str
+    name: str
+    description: str
+    violations: int = 0
+    examples: tuple[str, ...] = ()
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """An invariant over all shards: what those found that could be asked, and of the others a line each, with why."""
 
     name: str
     description: str
     violations: int
     examples: tuple[str, ...]
+    unchecked: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,21 @@
 """Each promise's check finds the violation that is planted for it, and nothing where none is."""
 
+import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from rowlock.booking.v1 import booking_pb2 as pb
 
+from chassis.workers import Worker
+from services.booking.monitor import FAILURES
+from services.booking.monitor import VIOLATIONS as GAUGE
 from services.booking.store.invariants import NAMES
 from services.booking.tickets import issue_tickets
 from tests.integration.booking.booth import Booth, timestamp
 from tests.integration.booking.test_booking_areas import floor
+from tests.integration.booking.test_booking_races import connections
+from tests.integration.cli.conftest import run_command
+from tests.support.servers import Servers
 
 FREE = "state = 'AVAILABLE', hold_id = NULL, hold_expires_at = NULL, order_id = NULL"
 
@@ -75,3 +82,94 @@ async def test_a_planted_violation_is_found(booth: Booth, name: str) -> None:
     assert found.violations >= 1
     assert found.examples
     assert found.description
+
+
+def watcher(booth: Booth) -> Worker:
+    """The worker whose gauges operators see."""
+    return next(worker for worker in booth.workers.all() if worker.name == "watch_invariants")
+
+
+def gauges(shard: str = "s1") -> dict[str, float | None]:
+    """What the last round made of each invariant; not a number is None."""
+    found = {name: GAUGE.labels(shard, name)._value.get() for name in NAMES}
+    return {name: None if math.isnan(value) else value for name, value in found.items()}
+
+
+def failures(shard: str = "s1") -> dict[str, float]:
+    """How often each could not be checked."""
+    return {name: FAILURES.labels(shard, name)._value.get() for name in NAMES}
+
+
+async def test_a_violation_is_in_the_gauge_until_it_is_mended(booth: Booth) -> None:
+    await populate(booth)
+    watch = watcher(booth)
+    kept = dict.fromkeys(NAMES, 0)
+    await watch.run_once()
+    assert gauges() == kept
+    await booth.execute("UPDATE orders SET total_amount = total_amount + 1 WHERE account IN ('eve', 'cid')")
+    await watch.run_once()
+    assert gauges() == kept | {"order_total_is_not_its_prices": 2}
+    await booth.execute("UPDATE orders SET total_amount = total_amount - 1 WHERE account IN ('eve', 'cid')")
+    await watch.run_once()
+    assert gauges() == kept
+
+
+async def test_a_query_that_fails_is_not_known_and_leaves_the_others_reported(booth: Booth) -> None:
+    await populate(booth)
+    watch, before = watcher(booth), failures()
+    await watch.run_once()
+    await booth.execute("ALTER TABLE refund_due RENAME amount TO sum")
+    await booth.execute(VIOLATIONS["order_past_its_bound"])
+    await watch.run_once()
+    assert gauges() == dict.fromkeys(NAMES, 0) | {"refund_not_owed": None, "order_past_its_bound": 1}
+    assert failures() == before | {"refund_not_owed": before["refund_not_owed"] + 1}
+    answer = await booth.admin.CheckInvariants(pb.CheckInvariantsRequest())
+    told = {found.name: found for found in answer.invariants}
+    assert [*told] == NAMES
+    assert told["order_past_its_bound"].violations == 1
+    assert {name: found.violations for name, found in told.items() if found.unchecked} == {"refund_not_owed": -1}
+    assert told["refund_not_owed"].unchecked[0].startswith("s1: UndefinedColumnError: ")
+    assert "refund_not_owed" in await booth.broken()
+    await booth.execute("ALTER TABLE refund_due RENAME sum TO amount")
+    await watch.run_once()
+    assert gauges()["refund_not_owed"] == 0
+
+
+async def test_a_table_that_is_locked_makes_nothing_else_unknown(booth: Booth) -> None:
+    await populate(booth)
+    watch = watcher(booth)
+    await booth.execute(VIOLATIONS["order_total_is_not_its_prices"])
+    async with connections(booth, 1) as (other,), other.transaction():
+        await other.execute("LOCK TABLE refund_due IN ACCESS EXCLUSIVE MODE")
+        await watch.run_once()
+    unknown = {"refund_not_owed": None, "paid_order_that_ended_without_a_refund": None}
+    assert gauges() == dict.fromkeys(NAMES, 0) | unknown | {"order_total_is_not_its_prices": 1}
+    await watch.run_once()
+    assert gauges() == dict.fromkeys(NAMES, 0) | {"order_total_is_not_its_prices": 1}
+
+
+async def test_all_violations_are_counted_and_few_are_named(booth: Booth) -> None:
+    await booth.execute(
+        "INSERT INTO hold (hold_id, event_id, account, idempotency_key, fingerprint, ticket_count, seats, prices, fees,"
+        " currency_code, create_time, expires_at) SELECT uuidv7(), 7, 'fan-' || n, 'k', '', 1, ARRAY[1], '{1}', '{0}',"
+        " 'EUR', now(), now() - interval '2 min' FROM generate_series(1, 3000) n"
+    )
+    answer = await booth.admin.CheckInvariants(pb.CheckInvariantsRequest())
+    (found,) = [invariant for invariant in answer.invariants if invariant.violations]
+    assert (found.name, found.violations, len(found.examples)) == ("hold_overdue", 3000, 10)
+
+
+async def test_the_cli_does_not_call_kept_what_is_not_known(booth: Booth, servers: Servers) -> None:
+    ((server, _),) = servers.running
+    address = {"ROWLOCK_CLI_BOOKING": f"127.0.0.1:{server.port}"}
+    await populate(booth)
+    await booth.execute("ALTER TABLE refund_due RENAME amount TO sum")
+    told = await run_command("invariants", **address)
+    assert (told.status, told.out.count("kept"), told.out.count("not known")) == (3, len(NAMES), 1)  # and a heading
+    await booth.execute(VIOLATIONS["outbox_parked"])
+    told = await run_command("invariants", "--json", **address)
+    assert told.status == 1
+    found = {each["name"]: each for each in told.json()["invariants"]["booking"]}
+    assert found["refund_not_owed"]["violations"] == "-1"
+    assert "UndefinedColumnError" in found["refund_not_owed"]["unchecked"][0]
+    assert int(found["outbox_parked"]["violations"]) > 1
