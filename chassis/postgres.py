@@ -182,7 +182,8 @@ async def acquire(pool: asyncpg.Pool, name: str = "") -> AsyncIterator[asyncpg.C
             raise  # a mistake of ours; on a closed connection it is what the end of a transaction makes of the loss
         raise Unavailable(WENT_AWAY) from error
     finally:
-        await pool.release(connection)
+        with suppress(TimeoutError):  # over a network that is cut a cancelled query is never confirmed
+            await pool.release(connection, timeout=POOL_WAIT_SECONDS)
 
 
 def _is_gone(connection: asyncpg.Connection) -> bool:

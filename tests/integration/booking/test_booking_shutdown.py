@@ -19,16 +19,14 @@ from rowlock.booking.v1 import booking_pb2_grpc
 
 from tests.integration.booking.booth import EVENT, Booth, caller, inventory
 from tests.integration.booking.test_booking_races import guarded_or_not
-from tests.support.delay import DelayProxy
 
 SECONDS = 20
 GATE = 4711  # an advisory lock
 
 # As `python -m services.booking`, with something changed.
-RUN = "from chassis import postgres; from services.booking import __main__, rules; {}; __main__.run_main(__main__.main)"
+RUN = "from services.booking import __main__, rules; {}; __main__.run_main(__main__.main)"
 AS_IT_IS = "pass"
 CUTTING = "rules.Holds.close = rules.Orders.close = lambda self: rules.asyncio.sleep(0)"
-IMPATIENT = "postgres.MOST_SECONDS, postgres.POOL_WAIT_SECONDS = 1.0, 0.5"
 
 SLOW_COMMIT = f"""
 CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS
@@ -39,7 +37,10 @@ CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON {{table}} DEFERRABLE INITIAL
 ALTER ROLE app IN DATABASE "{{database}}" SET statement_timeout = 0;
 ALTER ROLE app IN DATABASE "{{database}}" SET lock_timeout = 0;
 """
-WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 AND NOT granted"
+WAITING = (
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 AND NOT granted"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
 ACTIVE = (
     "SELECT count(*) FROM pg_stat_activity"
     " WHERE datname = current_database() AND application_name LIKE 'booking%' AND state <> 'idle'"
@@ -164,22 +165,3 @@ async def test_a_commit_under_way_goes_on_when_the_process_is_told_to_end(
     (row,) = await booth.execute(f"SELECT count(*) FROM {table} WHERE idempotency_key = 'k'")
     assert row["count"] == int(guarded)
     assert await booth.broken() == {}
-
-
-async def test_a_database_that_hangs_keeps_no_process_for_ever(
-    database: Callable[..., Awaitable[str]], open_replica: OpenReplica, lines: tuple[DelayProxy, DelayProxy]
-) -> None:
-    """Nothing is cut all the same: whoever is left without an answer finds the hold by its key."""
-    dsn = await database("booking")
-    booth = await open_replica({"s1": dsn})
-    await booth.internal.PutInventory(inventory())
-    async with running(lines[0].between(dsn), IMPATIENT) as service:
-        await make_slow(dsn, "hold")
-        async with closed_gate(dsn):
-            await ask_and_leave(booth, service, "hold")
-            lines[0].stall()
-            service.process.send_signal(signal.SIGTERM)
-            assert await service.ended() == 0
-    await until(booth, ACTIVE, 0)
-    (row,) = await booth.execute("SELECT count(*) FROM hold WHERE idempotency_key = 'k'")
-    assert row["count"] == 1
