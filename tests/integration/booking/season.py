@@ -94,7 +94,7 @@ SELECT uuidv7(), b.order_id, b.seat_id, b.event_id, now() FROM orders o JOIN ord
  WHERE o.state = 'CONFIRMED' AND o.idempotency_key = 'grown';
 INSERT INTO outbox (sink, aggregate_id, kind, payload, published_time)
 SELECT 'payments', CAST(order_id AS text), 'charge', '{{}}',
-       CASE WHEN state <> 'PENDING_PAYMENT' OR hashtext(account) % 4 <> 0 THEN now() END
+       CASE WHEN state <> 'PENDING_PAYMENT' OR hashtext(account) % 16 <> 0 THEN now() END
   FROM orders WHERE idempotency_key = 'grown';
 """
 

@@ -65,11 +65,20 @@ async def sessions(booth: Booth) -> AsyncIterator[Day]:
     """New ones, as a booking that starts has them."""
     shards = await open_shards({"s1": booth.dsn}, pool_size=2)
     observer = await asyncpg.connect(at(booth.dsn, user="postgres"))
+    await set_patience(observer, "60s")
+    await shards["s1"].pool.expire_connections()
     try:
         yield Day(shards["s1"], Meter(observer, shards["s1"]))
     finally:
+        await set_patience(observer, "5s")
         await observer.close()
         await shards.close()
+
+
+async def set_patience(observer: asyncpg.Connection, longest: str) -> None:
+    """Of sessions to come: what reads too much is to end all the same, on any machine."""
+    database = await observer.fetchval("SELECT current_database()")
+    await observer.execute(f"ALTER ROLE app IN DATABASE \"{database}\" SET statement_timeout = '{longest}'")
 
 
 async def plan_while_small(day: Day) -> None:
@@ -116,11 +125,11 @@ async def test_without_the_planners_settings_every_call_reads_too_much(booth: Bo
 
 async def test_a_call_off_its_index_reads_too_much(booth: Booth) -> None:
     """The control; also of a table that is read through an index, but all of it."""
-    for index in ("hold_is_unique_by_key", "orders_of_an_account", "orders_pending"):
+    for index in ("hold_is_unique_by_key", "orders_pending"):
         await booth.execute(f"DROP INDEX {index}")
     await change(booth, "create_orders", KNOWN)
     await booth.execute("ALTER FUNCTION create_orders SET enable_indexonlyscan = on")
     async with sessions(booth) as kept:
         found = excess(await read_after_growth(kept))
-        assert found.keys() >= {"hold_seats", "list_orders", "claim_overdue_orders", "create_orders"}
+        assert found.keys() >= {"hold_seats", "claim_overdue_orders", "create_orders"}
         assert not found["create_orders"]["orders"]
