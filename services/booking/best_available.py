@@ -7,41 +7,32 @@ The ladder, and a lower rung is only stepped on when the one above is empty:
 3. the fewest groups of neighbours; nobody sits alone if it can be helped; the first group as near as can be to the
    focal point, the others as near as can be to the first.
 
-Accessible seats are given out when asked for, exactly as many, and companions' seats only right beside one of them.
-With accessible seats in it, a party that does not fit in one row is split by good sense, not by search: first as many
-of the accessible seats together as there are, with as many of the others as fit beside them.
+Accessible seats are given out when asked for, exactly as many, and companions' seats only right beside one of them, on
+every rung. A party with accessible seats in it is seated whenever there are so many accessible and ordinary seats, and
+its two first rungs are the same search as anybody's.
+
+Its third is a heuristic: the fewest groups around accessible seats is a packing problem over the whole plan. Up to
+MOST_BEGINNINGS ways to seat the first group are tried, each at its best place only; whoever is left goes on from there,
+the largest group that can be found each time, and the ordinary ones by the exact search. Of these parties the one with
+the fewest groups, and of those with the fewest alone, is taken. On small random plans 98 of 100 are as good as can be,
+and hardly one has a group more than it needs (`test_best_available_groups.py` counts them).
 
 A seat is single when it is free and neither neighbour is. What was single before the party came is nobody's fault.
 """
 
 from bisect import insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from itertools import islice
 
+from services.booking.fewest_groups import fewest_groups
 from services.booking.rows import Ask
-from services.booking.seat_plan import Plan, Row
+from services.booking.seat_plan import Block, Plan, Row, strandings, windows
 
 MOST_IN_A_ROW = 4  # candidates: enough to spread a crowd over many rows, few enough to find again when one is taken
 MOST_SIZES = 8  # that are tried for the group around accessible seats: parties are small, and each try is a search
-
-
-class Block(NamedTuple):
-    """Neighbours in a row; less `key` is better."""
-
-    key: int
-    row: int
-    start: int
-    size: int
-
-    @property
-    def mask(self) -> int:
-        """Its seats in its row."""
-        return ((1 << self.size) - 1) << self.start
-
-    def seats(self, plan: Plan) -> tuple[int, ...]:
-        """Their ids, left to right."""
-        return plan.rows[self.row].seats[self.start : self.start + self.size]
+MOST_BEGINNINGS = 24  # tried for a party with accessible seats, once one was found: all there are up to a party of 8
+MOST_ROWS = 30_000  # looked at by all of them: fewer are tried in a plan of more than 1,250 rows, others wait meanwhile
 
 
 Party = tuple[Block, ...]  # one block, or several that share no seat
@@ -70,8 +61,8 @@ def largest(plan: Plan, free: Sequence[int], ask: Ask) -> int:
 def count(plan: Plan, free: Sequence[int], ask: Ask, *, accessible: bool) -> int:
     """Free seats of the section and tier that are accessible, or ordinary."""
     return sum(
-        _usable(row, free[row.number] & (row.accessible if accessible else row.ordinary), ask).bit_count()
-        for row in plan.ranked_rows(ask.section)
+        row.usable(free[row.number] & (row.accessible if accessible else row.ordinary), ask.tier).bit_count()
+        for row in plan.ranked_rows(ask.section, accessible=accessible)
     )
 
 
@@ -82,10 +73,10 @@ def blocks(plan: Plan, free: Sequence[int], ask: Ask, *, most: int, stranding: b
     rows are as they were when a party of this kind was seated last, and so is what was found in them.
     """
     scale = ask.quantity * ask.quantity if plan.focal else 1
-    known = plan.remembered((ask.quantity, ask.accessible, ask.tier, stranding))
+    known = plan.remembered(("blocks", ask.quantity, ask.accessible, ask.tier, stranding))
     found: list[Block] = []
     worst: int | None = None  # of those found, once there are enough
-    for row in plan.ranked_rows(ask.section):
+    for row in plan.ranked_rows(ask.section, accessible=ask.accessible > 0):
         left = free[row.number]
         if not left:
             continue
@@ -104,23 +95,6 @@ def blocks(plan: Plan, free: Sequence[int], ask: Ask, *, most: int, stranding: b
     return found
 
 
-def windows(mask: int, joined: int, size: int) -> int:
-    """Bit s: the `size` seats from s on are neighbours and in the mask. Doubles the length in each step."""
-    length = 1
-    while length < size and mask:
-        step = min(length, size - length)
-        mask &= (mask & joined) >> step
-        length += step
-    return mask
-
-
-def strandings(free: int, joined: int, size: int) -> int:
-    """Bit s: a party of `size` that sits from s on leaves exactly one free seat on its left or on its right."""
-    left = (free << 1) & joined  # bit i: the seat to the left of i is free
-    right = (free & joined) >> 1  # bit i: the seat to the right of i is free
-    return left & ~(left << 1) | (right & ~(right >> 1)) >> (size - 1)
-
-
 def _usable(row: Row, mask: int, ask: Ask) -> int:
     return mask if ask.tier is None else mask & row.tiers.get(ask.tier, 0)
 
@@ -130,7 +104,7 @@ def _blocks_in(plan: Plan, row: Row, left: int, ask: Ask, stranding: bool) -> tu
     size, wheels = ask.quantity, ask.accessible
     if wheels and not left & row.accessible:
         return ()
-    fits = windows(_usable(row, left if wheels else left & row.ordinary, ask), row.joined, size)
+    fits = windows(row.usable(left if wheels else left & row.ordinary, ask.tier), row.joined, size)
     if fits and not stranding:
         fits &= ~strandings(left, row.joined, size)
     found: list[Block] = []
@@ -155,22 +129,52 @@ def _proper(row: Row, start: int, ask: Ask) -> bool:
 
 
 def _split(plan: Plan, free: Sequence[int], ask: Ask) -> Party:
-    """Rung 3; empty when there are too few seats."""
-    left, others, wheels = list(free), ask.quantity - ask.accessible, ask.accessible
-    if count(plan, free, ask, accessible=False) < others or (
-        wheels and count(plan, free, ask, accessible=True) < wheels
-    ):
-        return ()
-    party: list[Block] = []
-    while wheels:
-        block = next(filter(None, (_first(plan, left, head) for head in _heads(ask, wheels, others))))
-        party.append(block)
+    """Rung 3; empty when there are too few seats. Of the ways to begin with accessible seats the one that ends best."""
+    if not ask.accessible:
+        return fewest_groups(plan, free, ask, ())
+    best: Party = ()
+    if count(plan, free, ask, accessible=True) < ask.accessible:
+        return best
+    room = _most_together(plan, free, ask)
+    most = max(1, min(MOST_BEGINNINGS, MOST_ROWS // len(plan.rows)))
+    for tried, head in enumerate(dict.fromkeys((*_heads(ask, room), *islice(_all_heads(ask, room), most)))):
+        if best and (tried >= most or _loneliness(best) <= (2, 0)):
+            break  # no party is in one group: that was looked for before
+        first = _first(plan, free, head)
+        party = _beginning_with(first, plan, free, ask, room) if first else ()
+        if party and (not best or _loneliness(party) < _loneliness(best)):
+            best = party
+    return best
+
+
+def _loneliness(party: Party) -> tuple[int, int]:
+    """Groups, and people who sit alone: the fewer the better."""
+    return len(party), sum(block.size == 1 for block in party)
+
+
+def _most_together(plan: Plan, free: Sequence[int], ask: Ask) -> int:
+    """No group with an accessible seat is larger. Saves looking for groups that nothing has room for."""
+    most = 0
+    for row in plan.ranked_rows(ask.section, accessible=True):
+        left = row.usable(free[row.number], ask.tier)
+        while left & row.accessible and most < ask.quantity and windows(left, row.joined, most + 1):
+            most += 1
+    return most
+
+
+def _beginning_with(block: Block, plan: Plan, free: Sequence[int], ask: Ask, room: int) -> Party:
+    """The party with its first group there; empty when the others find no seats."""
+    left, party = list(free), [block]
+    while True:
         left[block.row] &= ~block.mask
         seated = (plan.rows[block.row].accessible & block.mask).bit_count()
-        wheels, others = wheels - seated, others - block.size + seated
-    if others:
-        party.extend(_fewest_groups(plan, left, replace(ask, quantity=others, accessible=0), party))
-    return tuple(party)
+        ask = replace(ask, quantity=ask.quantity - block.size, accessible=ask.accessible - seated)
+        if not ask.accessible:
+            break
+        block = next(filter(None, (_first(plan, left, head) for head in _heads(ask, room))))
+        party.append(block)
+    rest = fewest_groups(plan, left, ask, party)
+    return (*party, *rest) if rest or not ask.quantity else ()
 
 
 def _first(plan: Plan, free: Sequence[int], ask: Ask) -> Block | None:
@@ -178,111 +182,25 @@ def _first(plan: Plan, free: Sequence[int], ask: Ask) -> Block | None:
     return found[0] if found else None
 
 
-def _heads(ask: Ask, wheels: int, others: int) -> Iterator[Ask]:
+def _heads(ask: Ask, room: int) -> Iterator[Ask]:
     """Groups around accessible seats, the most welcome first; the last is a single accessible seat.
 
-    All accessible seats in one group, with the more of the others the better, but not so that one of them is left
-    alone; else fewer of the accessible seats, with one or two of the others.
+    As many accessible seats as can be in one group, with the more of the others the better, but not so that one of them
+    is left alone; else fewer of the accessible seats, with one or two of the others.
     """
-    sizes = [n for n in range(others, -1, -1) if n != others - 1][:MOST_SIZES]
-    for beside in dict.fromkeys([*sizes, others - 1, 1, 0]):
-        if 0 <= beside <= others:
-            yield replace(ask, quantity=wheels + beside, accessible=wheels)
-    for some in range(wheels - 1, 0, -1):
-        for beside in dict.fromkeys((min(others, 2), min(others, 1), 0)):
-            yield replace(ask, quantity=some + beside, accessible=some)
+    others = ask.quantity - ask.accessible
+    for wheels in range(min(ask.accessible, room), 0, -1):
+        if wheels == ask.accessible:
+            sizes = [n for n in range(min(others, room - wheels), -1, -1) if n != others - 1][:MOST_SIZES]
+            sizes += [others - 1, 1, 0]
+        else:
+            sizes = [min(others, 2), min(others, 1), 0]
+        for beside in dict.fromkeys(sizes):
+            if 0 <= beside <= min(others, room - wheels):
+                yield replace(ask, quantity=wheels + beside, accessible=wheels)
 
 
-def _fewest_groups(plan: Plan, free: Sequence[int], ask: Ask, seated: Sequence[Block]) -> list[Block]:
-    """An ordinary party in as few groups as can be. There are seats enough.
-
-    As many runs as it takes when the longest are filled first: no fewer can do. If those all have room for two, runs
-    that seat one need not be looked at.
-    """
-    runs = list(_runs(plan, free, ask))
-    lengths = sorted((run.size for run in runs), reverse=True)
-    groups, room = 0, 0
-    while room < ask.quantity:
-        room += lengths[groups]
-        groups += 1
-    if lengths[groups - 1] >= 2:
-        runs = [run for run in runs if run.size >= 2]
-    chosen = _near_runs(plan, runs, ask.quantity, groups, seated)
-    return [
-        _in_run(plan, free, run, size, ask)
-        for run, size in zip(chosen, _sizes([run.size for run in chosen], ask.quantity), strict=True)
-    ]
-
-
-def _runs(plan: Plan, free: Sequence[int], ask: Ask) -> Iterator[Block]:
-    """Free neighbours, as many as there are in each stretch; their keys compare with each other at any size."""
-    for row in plan.ranked_rows(ask.section):
-        usable = _usable(row, free[row.number] & row.ordinary, ask)
-        while usable:
-            start = (usable & -usable).bit_length() - 1
-            here = usable >> start
-            # The run ends at the first seat that is not usable, or no neighbour of the one before.
-            apart = ~here | (~(row.joined >> start) & ~1)
-            length = (apart & -apart).bit_length() - 1
-            usable &= ~(((1 << length) - 1) << start)
-            area = length * length if plan.focal else 1
-            yield Block(plan.key(row, start, length) // area, row.number, start, length)
-
-
-def _near_runs(plan: Plan, runs: list[Block], size: int, groups: int, seated: Sequence[Block]) -> list[Block]:
-    """So many runs with room for all: the best one first, then those nearest to where people sit already."""
-    chosen: list[Block] = []
-    anchor: Block | None = seated[0] if seated else None
-    for wanted in range(groups, 0, -1):
-        lengths = sorted((run.size for run in runs), reverse=True)
-        longest, one_more = sum(lengths[: wanted - 1]), sum(lengths[:wanted])
-        short = lengths[wanted - 2] if wanted > 1 else size
-        run = min(
-            (r for r in runs if (one_more if r.size >= short else longest + r.size) >= size),
-            key=lambda r: (_apart(plan, r, anchor), r.key, r.row, r.start),
-        )
-        chosen.append(run)
-        runs.remove(run)
-        size -= run.size
-        anchor = anchor or run
-    return chosen
-
-
-def _apart(plan: Plan, run: Block, anchor: Block | None) -> tuple[float, int]:
-    """How far a run is from where people sit: as drawn, and in rows."""
-    if anchor is None:
-        return (0, 0)
-    (x, y), (other_x, other_y) = (
-        _middle(plan.rows[run.row], run.start, run.size),
-        _middle(plan.rows[anchor.row], anchor.start, anchor.size),
-    )
-    return ((x - other_x) ** 2 + (y - other_y) ** 2, abs(run.row - anchor.row))
-
-
-def _middle(row: Row, start: int, size: int) -> tuple[float, float]:
-    return (
-        (row.sum_x[start + size] - row.sum_x[start]) / size,
-        (row.sum_y[start + size] - row.sum_y[start]) / size,
-    )
-
-
-def _sizes(rooms: Iterable[int], size: int) -> list[int]:
-    """People for each run: first one, then a second for each, then as many as there is room for."""
-    rooms = list(rooms)
-    sizes = [1] * len(rooms)
-    left = size - len(rooms)
-    for upto in (2, size):
-        for place, room in enumerate(rooms):
-            more = min(left, max(min(room, upto) - sizes[place], 0))
-            sizes[place] += more
-            left -= more
-    return sizes
-
-
-def _in_run(plan: Plan, free: Sequence[int], run: Block, size: int, ask: Ask) -> Block:
-    """The best place in a run, without leaving a single seat if that can be."""
-    row = plan.rows[run.row]
-    fits = windows(((1 << run.size) - 1) << run.start, row.joined, size)
-    fits = fits & ~strandings(free[run.row], row.joined, size) or fits
-    start = next(start for start in plan.order(row, size) if fits >> start & 1)
-    return Block(plan.key(row, start, size), run.row, start, size)
+def _all_heads(ask: Ask, room: int) -> Iterator[Ask]:
+    for wheels in range(ask.accessible, 0, -1):
+        for others in range(min(ask.quantity - ask.accessible, room - wheels), -1, -1):
+            yield replace(ask, quantity=wheels + others, accessible=wheels)

@@ -18,6 +18,7 @@ from services.booking.errors import (
     SoldOut,
     TemporarilyUnavailable,
     TierNotFound,
+    TooManyTickets,
 )
 from services.booking.holds import MOST_SEATS, Holds
 from services.booking.picture import Picture, Watch, Watches
@@ -33,6 +34,10 @@ MOST_SPREAD = 64  # candidates among which a crowd is spread; finding more would
 
 RACES = Counter("booking_best_available_lost_total", "Candidates that somebody else was faster with")
 ASKED = Counter("booking_hold_best_available_total", "Requests for the best available seats", ["result"])
+
+
+class _OverCap(TooManyTickets):
+    """Found before `hold_seats`, which looks for a replay first, was asked."""
 
 
 class BestSeats:
@@ -61,8 +66,9 @@ class BestSeats:
             watch.calls += 1
             try:
                 async with turn:
+                    await call.check_cap(*located)
                     hold = await self._hold(watch, call)
-            except (NoBlock, SoldOut, TemporarilyUnavailable, SectionNotFound, TierNotFound) as refusal:
+            except (_OverCap, NoBlock, SoldOut, TemporarilyUnavailable, SectionNotFound, TierNotFound) as refusal:
                 hold = await call.replay(*located, refusal)
             except Refusal as refusal:
                 if watch.picture is None:
@@ -119,6 +125,16 @@ class _Call:
     def __init__(self, holds: Holds, account: str, event_id: str, ask: Ask, key: str) -> None:
         self.holds, self.account, self.event_id, self.ask, self.key = holds, account, event_id, ask, key
         self.fingerprint = fingerprint("best_available", ask)
+
+    async def check_cap(self, shard: Shard, event: int) -> None:
+        """A party over the event's cap is refused before anybody looks for its seats: that would cost the process, and
+        the caller nothing. The offer in memory says that it may be so, the database whether it is."""
+        offer = await self.holds.offers.get(shard.name, event)
+        if offer is None or self.ask.quantity <= offer.sale.tickets_per_account:
+            return
+        cap = await store.get_cap(shard, event, self.account, self.holds.grace)
+        if cap and cap[0] < self.ask.quantity:
+            raise _OverCap(*cap)
 
     async def try_party(self, picture: Picture, party: Party) -> Hold | None:
         """None when somebody was faster. Whatever else comes of it, the picture knows."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby, pairwise
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from services.booking.rows import PlacedSeats
 
@@ -20,7 +20,25 @@ from services.booking.rows import PlacedSeats
 AISLE = 1.75
 MOST_SHAPES = 64  # of parties, that are remembered: sizes 1 to 8 in some tiers, on both rungs
 
-Shape = tuple[int, int, int | None, bool]  # size, accessible seats, tier, rung
+Shape = tuple[str | int | None, ...]  # what is remembered of it; its size, and what it asked for
+
+
+class Block(NamedTuple):
+    """Neighbours in a row; less `key` is better."""
+
+    key: int
+    row: int
+    start: int
+    size: int
+
+    @property
+    def mask(self) -> int:
+        """Its seats in its row."""
+        return ((1 << self.size) - 1) << self.start
+
+    def seats(self, plan: "Plan") -> tuple[int, ...]:
+        """Their ids, left to right."""
+        return plan.rows[self.row].seats[self.start : self.start + self.size]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +55,25 @@ class Row:
     tiers: dict[int, int]
     sum_x: tuple[int, ...]  # of the first i seats
     sum_y: tuple[int, ...]
+    box: tuple[int, int, int, int]  # around it: left, top, right, bottom
     floor: int  # no seat of the row is nearer to the focal point, in squared plan units
     # By size of a party: where its blocks begin, best first. Filled when first asked for.
     orders: dict[int, Sequence[int]] = field(default_factory=dict)
+
+    def usable(self, mask: int, tier: int | None) -> int:
+        """Of these seats those of the tier."""
+        return mask if tier is None else mask & self.tiers.get(tier, 0)
+
+    def middle(self, start: int, size: int) -> tuple[float, float]:
+        """Of so many seats from one on."""
+        return (
+            (self.sum_x[start + size] - self.sum_x[start]) / size,
+            (self.sum_y[start + size] - self.sum_y[start]) / size,
+        )
+
+    def distance(self, x: float, y: float) -> float:
+        """Squared, from a point to the box: no block's middle is nearer."""
+        return _beyond(self.box, x, y)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +85,16 @@ class Plan:
     rows: tuple[Row, ...]  # in the plan's order
     ranked: tuple[Row, ...]  # by their nearest seat, or in the plan's order
     sections: dict[str, tuple[Row, ...]]  # ranked, too
+    accessible: dict[str, tuple[Row, ...]]  # by section those of them with accessible seats; of all sections at ""
     tiers: frozenset[int]
     places: dict[int, tuple[int, int]]  # of a seat: its row's number, and its bit
     ascending: tuple[int, ...] | None  # of the i-th place its rank among all seats by id; None when both orders are one
     shapes: dict[Shape, list[tuple[int, tuple[Any, ...]] | None]] = field(default_factory=dict)
 
-    def ranked_rows(self, section: str) -> tuple[Row, ...]:
+    def ranked_rows(self, section: str, *, accessible: bool = False) -> tuple[Row, ...]:
         """The rows to look at, the best first; of a section, or of all when it is empty."""
+        if accessible:
+            return self.accessible.get(section, ())
         return self.sections[section] if section else self.ranked
 
     def key(self, row: Row, start: int, size: int) -> int:
@@ -82,11 +119,10 @@ class Plan:
 
     def remembered(self, shape: Shape) -> list[tuple[int, tuple[Any, ...]] | None]:
         """By row: with which seats free a party of this shape was last looked for, and what was found."""
-        known = self.shapes.get(shape)
-        if known is None:
-            while len(self.shapes) >= MOST_SHAPES:
-                del self.shapes[next(iter(self.shapes))]
-            known = self.shapes[shape] = [None] * len(self.rows)
+        known = self.shapes.pop(shape, None) or [None] * len(self.rows)
+        while len(self.shapes) >= MOST_SHAPES:
+            del self.shapes[next(iter(self.shapes))]
+        self.shapes[shape] = known  # the last, so that the longest unused is the first to go
         return known
 
 
@@ -97,9 +133,7 @@ def make_plan(placed: PlacedSeats) -> Plan:
     for number, (_, group) in enumerate(_rows(placed)):
         rows.append(_row(placed, number, list(group), pitch))
     by_floor = tuple(sorted(rows, key=lambda row: (row.floor, row.number)))
-    sections: defaultdict[str, list[Row]] = defaultdict(list)
-    for row in by_floor:
-        sections[row.section].append(row)
+    accessible = [row for row in by_floor if row.accessible]
     ids = sorted(placed.seats)
     rank = {seat: place for place, seat in enumerate(ids)}
     return Plan(
@@ -107,11 +141,29 @@ def make_plan(placed: PlacedSeats) -> Plan:
         focal=placed.focal,
         rows=tuple(rows),
         ranked=by_floor,
-        sections={section: tuple(its) for section, its in sections.items()},
+        sections=_by_section(by_floor),
+        accessible=_by_section(accessible) | {"": tuple(accessible)},
         tiers=frozenset(placed.tiers),
         places={seat: (row.number, bit) for row in rows for bit, seat in enumerate(row.seats)},
         ascending=None if tuple(ids) == tuple(placed.seats) else tuple(rank[seat] for seat in placed.seats),
     )
+
+
+def windows(mask: int, joined: int, size: int) -> int:
+    """Bit s: the `size` seats from s on are neighbours and in the mask. Doubles the length in each step."""
+    length = 1
+    while length < size and mask:
+        step = min(length, size - length)
+        mask &= (mask & joined) >> step
+        length += step
+    return mask
+
+
+def strandings(free: int, joined: int, size: int) -> int:
+    """Bit s: a party of `size` that sits from s on leaves exactly one free seat on its left or on its right."""
+    left = (free << 1) & joined  # bit i: the seat to the left of i is free
+    right = (free & joined) >> 1  # bit i: the seat to the right of i is free
+    return left & ~(left << 1) | (right & ~(right >> 1)) >> (size - 1)
 
 
 def mask_of(bits: Iterable[int]) -> int:
@@ -135,6 +187,8 @@ def _row(placed: PlacedSeats, number: int, at: Sequence[int], pitch: dict[str, f
     tiers: defaultdict[int, int] = defaultdict(int)
     for bit, i in enumerate(at):
         tiers[placed.seat_tiers[i]] |= 1 << bit
+    x, y = [placed.x[i] for i in at], [placed.y[i] for i in at]
+    box = min(x), min(y), max(x), max(y)
     return Row(
         number=number,
         section=section,
@@ -144,22 +198,23 @@ def _row(placed: PlacedSeats, number: int, at: Sequence[int], pitch: dict[str, f
         accessible=accessible,
         companion=companion,
         tiers=dict(tiers),
-        sum_x=(0, *accumulate(placed.x[i] for i in at)),
-        sum_y=(0, *accumulate(placed.y[i] for i in at)),
-        floor=_floor(placed, at) if placed.focal else number,
+        sum_x=(0, *accumulate(x)),
+        sum_y=(0, *accumulate(y)),
+        box=box,
+        floor=int(_beyond(box, *placed.focal)) if placed.focal else number,
     )
 
 
-def _floor(placed: PlacedSeats, at: Sequence[int]) -> int:
-    """Squared distance of the focal point from the box around a row: no block's middle lies outside the box."""
-    assert placed.focal
-    return sum(
-        max(min(values) - focus, 0, focus - max(values)) ** 2
-        for values, focus in (
-            ([placed.x[i] for i in at], placed.focal[0]),
-            ([placed.y[i] for i in at], placed.focal[1]),
-        )
-    )
+def _by_section(rows: Iterable[Row]) -> dict[str, tuple[Row, ...]]:
+    sections: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        sections[row.section].append(row)
+    return {section: tuple(its) for section, its in sections.items()}
+
+
+def _beyond(box: tuple[int, int, int, int], x: float, y: float) -> float:
+    left, top, right, bottom = box
+    return max(left - x, 0, x - right) ** 2 + max(top - y, 0, y - bottom) ** 2
 
 
 def _pitches(placed: PlacedSeats) -> dict[str, float]:

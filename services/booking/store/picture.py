@@ -1,5 +1,6 @@
 """What best available chooses from: where an event's seats stand, and which are free."""
 
+from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -41,3 +42,9 @@ async def get_replay(shard: Shard, event: int, account: str, key: str) -> tuple[
     """The hold that an account's key has made, and the fingerprint of what was asked for."""
     row = await shard.write(lambda connection: queries.get_replay(connection, event=event, account=account, key=key))
     return row and (row["hold_id"], row["fingerprint"])
+
+
+async def get_cap(shard: Shard, event: int, account: str, grace: timedelta) -> tuple[int, int] | None:
+    """How many tickets an account may have, and has at this moment; None when the event is not on sale."""
+    row = await shard.read(lambda connection: queries.get_cap(connection, event=event, account=account, grace=grace))
+    return row and (row["cap"], row["used"])

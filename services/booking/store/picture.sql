@@ -28,3 +28,10 @@ SELECT e.version,
 WITH k AS MATERIALIZED (
   SELECT hold_id, fingerprint FROM hold WHERE event_id = :event AND account = :account AND idempotency_key = :key)
 SELECT k.hold_id, k.fingerprint, pg_logical_emit_message(true, 'replay', '') FROM k;
+
+-- name: get_cap(event, account, grace)^
+-- How many tickets an account may have, and has; while the event is on sale. Without the account's lock: it is for a
+-- party that is over the cap by itself.
+SELECT tickets_per_account AS cap, tickets_in_use(event_id, :account, :grace) AS used
+  FROM event
+ WHERE event_id = :event AND clock_timestamp() >= sale_start_time AND clock_timestamp() < sale_end_time;

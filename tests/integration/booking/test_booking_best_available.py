@@ -11,7 +11,7 @@ from rowlock.booking.v1 import booking_pb2 as pb
 from rowlock.money.v1.money_pb2 import Money
 
 from chassis.errors import reason_of
-from services.booking import best_seats
+from services.booking import best_seats, picture
 from services.booking.picture import Picture
 from tests.integration.booking.booth import EVENT, Booth, caller, inventory, refused
 
@@ -145,6 +145,37 @@ async def test_the_rules_of_every_hold_are_those_of_the_best(hall: Booth) -> Non
     )
     await hall.execute("UPDATE event SET sale_end_time = now() - interval '1 s'")
     assert (await refused(hall.best("cleo", 1)))[1] == "NOT_ON_SALE"
+
+
+def readings() -> float:
+    """Of pictures, by all bookings of this process."""
+    (samples,) = (metric.samples for metric in picture.READS.collect())
+    return next(sample.value for sample in samples if sample.name.endswith("_count"))
+
+
+async def test_a_party_over_the_cap_is_refused_before_anybody_looks_for_its_seats(hall: Booth) -> None:
+    before = readings()
+    for quantity in (9, 50):
+        answer = (Code.ABORTED, "TOO_MANY_TICKETS", {"limit": "8", "used": "0"})
+        assert await refused(hall.best("ann", quantity)) == answer
+    assert readings() == before
+    await hall.hold("ann", 1, 2)
+    assert (await refused(hall.best("ann", 9)))[2] == {"limit": "8", "used": "2"}
+    assert (await refused(hall.best("ann", 7)))[2] == {"limit": "8", "used": "2"}  # the function's own answer
+    assert readings() == before + 1
+
+
+async def test_a_cap_that_was_changed_is_kept_to_at_once_and_replays_stand(hall: Booth) -> None:
+    held = await hall.best("ann", 4, key="k")
+    await hall.execute("UPDATE event SET tickets_per_account = 3, version = version + 1")
+    assert (await refused(hall.best("bob", 4)))[1:] == ("TOO_MANY_TICKETS", {"limit": "3", "used": "0"})
+    assert (await refused(hall.best("bob", 4, key="again")))[1:] == ("TOO_MANY_TICKETS", {"limit": "3", "used": "0"})
+    assert (await hall.best("ann", 4, key="k")).hold_id == held.hold_id
+    assert (await refused(hall.best("ann", 5, key="k")))[1] == "IDEMPOTENCY_KEY_REUSED"
+    await hall.execute("UPDATE event SET tickets_per_account = 5, version = version + 1")
+    assert len(seats_of(await hall.best("bob", 5))) == 5  # by what was known in memory it is over the cap
+    await hall.execute("UPDATE event SET sale_end_time = clock_timestamp()")
+    assert (await refused(hall.best("bob", 9)))[1] == "NOT_ON_SALE"
 
 
 async def test_selection_closed_leaves_the_best_available_open(hall: Booth) -> None:

@@ -5,9 +5,9 @@ from itertools import combinations, pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.booking.best_available import Block, candidates, largest
+from services.booking.best_available import candidates, largest
 from services.booking.rows import Ask
-from services.booking.seat_plan import Plan
+from services.booking.seat_plan import Block, Plan
 from tests.unit.booking.halls import DEPTH, PITCH, free_but, hall
 
 RULER = "oooooooooooo"  # in each section, so that the usual distance is that of neighbours
