@@ -1,10 +1,45 @@
 """What booking promises, in plain Python, one call at a time: what each must answer, and what then is whose."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-SEATS, AREA, UNITS, CAP = 6, 3, 6, 4
+AREA, UNITS, CAP = 3, 6, 4
 
-HELD, ORDERED, SOLD = "held", "pending_payment", "sold"
+HELD, ORDERED, SOLD, BLOCKED = "held", "pending_payment", "sold", "blocked"
+
+
+class Place(NamedTuple):
+    """What can be asked of a seat."""
+
+    section: str
+    tier: int
+    accessible: bool = False
+
+
+PLACES = dict(
+    enumerate(
+        [
+            *[Place("A", 1), Place("A", 1), Place("A", 1, accessible=True), Place("A", 1)],
+            *[Place("B", 1), Place("B", 2), Place("B", 2, accessible=True)],
+        ],
+        1,
+    )
+)
+SEATS = len(PLACES)
+
+
+class Ask(NamedTuple):
+    """For the best available; section and tier may be any."""
+
+    quantity: int
+    section: str
+    tier: int | None
+    accessible: int
+
+    def fits(self, place: Place) -> bool:
+        """Whether such a seat was asked for."""
+        return self.section in ("", place.section) and self.tier in (None, place.tier)
 
 
 @dataclass(eq=False)
@@ -19,6 +54,7 @@ class Hold:
     time: str = "LIVE"
     swept: bool = False
     order: "Order | None" = None
+    ask: Ask | None = None
 
     @property
     def tickets(self) -> int:
@@ -50,27 +86,43 @@ class Model:
     holds: list[Hold] = field(default_factory=list)
     orders: list[Order] = field(default_factory=list)
     units: int = UNITS
+    budget: int = 1000
+    resale: bool = True
 
     def hold_seats(self, account: str, key: str, seats: tuple[int, ...]) -> str:
         """All or none; who takes a seat of an expired hold ends its record."""
-        if self._in_use(account) + len(seats) > CAP:
-            return "TOO_MANY_TICKETS"
+        refusal = self._refuse(account, len(seats))
         lost = [seat for seat in seats if not self._is_free(seat)]
-        if lost:
-            return f"SEAT_UNAVAILABLE {','.join(map(str, lost))}"
-        hold = Hold(account, key, seats, 0)
-        self.holds.append(hold)
-        for seat in seats:
-            owner = self.seats[seat]
-            if owner and isinstance(owner[1], Hold) and owner[1].state == "ACTIVE":
-                owner[1].state = "EXPIRED"
-            self.seats[seat] = (HELD, hold)
+        if refusal or lost:
+            return refusal or f"SEAT_UNAVAILABLE {','.join(map(str, lost))}"
+        self._take(Hold(account, key, seats, 0))
         return "ACTIVE"
+
+    def refuse_best(self, account: str, ask: Ask) -> set[str]:
+        """Why the best available must be refused, any of it; none: it must be held. Seats are looked for before the
+        account is, in a picture that may be old, so an account that may not hold hears either; but not for a party that
+        is over the cap by itself."""
+        refusal = self._refuse(account, ask.quantity)
+        largest = self._largest(ask, self._is_free)
+        if ask.quantity > CAP or largest == ask.quantity:
+            return {refusal} - {""}
+        why = f"NO_BLOCK {largest}" if largest else "SOLD_OUT"
+        if not largest and self._largest(ask, self._may_be_had):
+            why = "TEMPORARILY_UNAVAILABLE"
+        return {why, refusal} - {""}
+
+    def hold_best(self, account: str, key: str, ask: Ask, seats: Sequence[int]) -> None:
+        """Checks what was given out: so many, free, of what was asked for, exactly as many of them accessible."""
+        assert len(set(seats)) == ask.quantity, (ask, seats)
+        assert all(self._is_free(seat) and ask.fits(PLACES[seat]) for seat in seats), (ask, seats)
+        assert sum(PLACES[seat].accessible for seat in seats) == ask.accessible, (ask, seats)
+        self._take(Hold(account, key, tuple(seats), 0, ask=ask))
 
     def hold_area(self, account: str, key: str, units: int) -> str:
         """Expired holds give back first, once there is not enough."""
-        if self._in_use(account) + units > CAP:
-            return "TOO_MANY_TICKETS"
+        refusal = self._refuse(account, units)
+        if refusal:
+            return refusal
         unswept = [hold for hold in self.holds if hold.units and not hold.swept]
         if self.units < units:
             for hold in [hold for hold in unswept if hold.time != "LIVE"]:
@@ -80,7 +132,7 @@ class Model:
             self.holds.append(Hold(account, key, (), units))
             return "ACTIVE"
         if self.units:
-            return "NO_BLOCK"
+            return f"NO_BLOCK {self.units}"
         pending = any(order.hold.units and order.state == "PENDING_PAYMENT" for order in self.orders)
         unswept = [hold for hold in self.holds if hold.units and not hold.swept]
         return "TEMPORARILY_UNAVAILABLE" if unswept or pending else "SOLD_OUT"
@@ -131,9 +183,12 @@ class Model:
         return order.state
 
     def cancel_order(self, order: Order) -> str:
-        """Gives back once."""
-        if order.state == "CONFIRMED":
+        """Gives back once; where nothing is sold again, its seats and units stay blocked."""
+        if order.state == "CONFIRMED" and self.resale:
             self._end_order(order, "CANCELLED")
+        elif order.state == "CONFIRMED":
+            order.state = "CANCELLED"
+            self._move(order, BLOCKED)
         return order.state if order.state == "CANCELLED" else "NOT_CANCELLABLE"
 
     def sweep(self) -> None:
@@ -148,21 +203,22 @@ class Model:
                 hold.state = "EXPIRED" if hold.state == "ACTIVE" else hold.state
                 hold.swept = True
 
-    def seat_counts(self) -> dict[str, int]:
-        """As booking counts: an expired hold keeps nobody from a seat."""
-        states = [
-            "available" if owner is None or self._is_free(seat) else owner[0] for seat, owner in self.seats.items()
-        ]
-        return {state: states.count(state) for state in set(states)}
+    def seat_states(self) -> dict[int, str]:
+        """As booking tells them: an expired hold keeps nobody from a seat."""
+        return {
+            seat: "available" if owner is None or self._is_free(seat) else owner[0]
+            for seat, owner in self.seats.items()
+        }
 
     def unit_counts(self) -> dict[str, int]:
         """The same of the area."""
-        counts = {"available": self.units, "held": 0, "pending_payment": 0, "sold": 0}
+        counts = {"available": self.units, "held": 0, "pending_payment": 0, "sold": 0, "blocked": 0}
         for hold in self.holds:
             if hold.state == "ACTIVE" and not hold.swept:
                 counts["held" if hold.time == "LIVE" else "available"] += hold.units
         for order in self.orders:
-            word = {"PENDING_PAYMENT": "pending_payment", "CONFIRMED": "sold"}.get(order.state)
+            words = {"PENDING_PAYMENT": ORDERED, "CONFIRMED": SOLD, "CANCELLED": "" if self.resale else BLOCKED}
+            word = words.get(order.state)
             if word:
                 counts[word] += order.hold.units
         return {word: count for word, count in counts.items() if count}
@@ -170,6 +226,35 @@ class Model:
     def _is_free(self, seat: int) -> bool:
         owner = self.seats[seat]
         return owner is None or (isinstance(owner[1], Hold) and owner[1].time != "LIVE")
+
+    def _may_be_had(self, seat: int) -> bool:
+        """Now, or when a hold ends or a payment fails."""
+        owner = self.seats[seat]
+        return owner is None or owner[0] in (HELD, ORDERED)
+
+    def _largest(self, ask: Ask, can_be_had: Callable[[int], bool]) -> int:
+        """The largest party that there are seats for; accessible ones seat nobody who did not ask for them."""
+        found = [place.accessible for seat, place in PLACES.items() if ask.fits(place) and can_be_had(seat)]
+        accessible = min(found.count(True), ask.accessible)
+        if ask.accessible and not accessible:
+            return 0
+        return accessible + min(found.count(False), ask.quantity - ask.accessible)
+
+    def _refuse(self, account: str, tickets: int) -> str:
+        """By the account's cap, then by its budget of holds, of which those that became orders are none."""
+        used = self._in_use(account)
+        if used + tickets > CAP:
+            return f"TOO_MANY_TICKETS {used}"
+        spent = sum(hold.account == account and hold.state != "CONFIRMED" for hold in self.holds) >= self.budget
+        return "HOLD_BUDGET_SPENT" if spent else ""
+
+    def _take(self, hold: Hold) -> None:
+        self.holds.append(hold)
+        for seat in hold.seats:
+            owner = self.seats[seat]
+            if owner and isinstance(owner[1], Hold) and owner[1].state == "ACTIVE":
+                owner[1].state = "EXPIRED"
+            self.seats[seat] = (HELD, hold)
 
     def _in_use(self, account: str) -> int:
         """A hold counts through its grace."""

@@ -233,30 +233,49 @@ async def test_without_what_is_in_hand_one_process_races_itself(booth: Booth, mo
     assert len({seat for seats in held for seat in seats}) == 2 * len(held)
 
 
-async def _races(
+async def _two_halls(
     open_booth: Callable[..., Awaitable[Booth]], open_replica: Callable[..., Awaitable[Booth]], spread: int
-) -> float:
-    """Lost races of ninety pairs among 600 seats, at two bookings that know nothing of each other."""
+) -> list[Booth]:
+    """Two bookings of 600 seats that know nothing of each other, each with a picture."""
     first = await open_booth("s1")
     await first.internal.PutInventory(grid(60))
     replicas = [await open_replica({"s1": first.dsn}, spread=spread) for _ in range(2)]
     for number, replica in enumerate(replicas):
-        await replica.best(f"early-{number}", 2)  # both have their picture
-    before = lost()
-    held, reasons = await _crowd(replicas, 90)
-    assert not reasons
-    assert len({seat for seats in held for seat in seats}) == 180
-    assert await first.broken() == {}
-    return lost() - before
+        await replica.best(f"early-{number}", 2)
+    return replicas
 
 
-async def test_a_crowd_is_spread_over_candidates(
-    open_booth: Callable[..., Awaitable[Booth]], open_replica: Callable[..., Awaitable[Booth]]
+@pytest.mark.parametrize("spread", [best_seats.MOST_SPREAD, 1])
+async def test_a_seat_that_is_gone_costs_a_replica_one_race_at_most(
+    open_booth: Callable[..., Awaitable[Booth]], open_replica: Callable[..., Awaitable[Booth]], spread: int
 ) -> None:
-    """Control: without spread both replicas run for the same seats, in the same order."""
-    spread = await _races(open_booth, open_replica, best_seats.MOST_SPREAD)
-    together = await _races(open_booth, open_replica, 1)
-    assert spread < together
+    """Without spread both replicas run for the same seats, in the same order; even so everybody is served."""
+    replicas = await _two_halls(open_booth, open_replica, spread)
+    before = lost()
+    for _ in range(10):
+        held, reasons = await _crowd(replicas, 90)
+        if not reasons:
+            break
+        assert set(reasons) == {"CONTENDED"}  # lost too many in a row: asks again, while the others hear the same again
+    assert len(held) == 90
+    assert len({seat for seats in held for seat in seats}) == 180
+    assert lost() - before <= 180 + 2 * 2
+    assert await replicas[0].broken() == {}
+
+
+async def test_without_marking_what_is_gone_a_replica_loses_the_same_race_again(
+    open_booth: Callable[..., Awaitable[Booth]],
+    open_replica: Callable[..., Awaitable[Booth]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(picture, "FRESH_SECONDS", 1000.0)
+    monkeypatch.setattr(picture, "STALE_SECONDS", 1000.0)
+    monkeypatch.setattr(best_seats, "RACES_PER_PICTURE", 1000)
+    replicas = await _two_halls(open_booth, open_replica, 1)
+    monkeypatch.setattr(Picture, "mark", lambda *_: None)
+    held, reasons = await _crowd(replicas, 90)
+    assert reasons["CONTENDED"] > 0
+    assert len({seat for seats in held for seat in seats}) == 2 * len(held)
 
 
 async def test_two_replicas_sell_every_seat(

@@ -5,6 +5,8 @@ The machine's rules are synchronous, as hypothesis has them, and run in a thread
 
 import asyncio
 import itertools
+import random
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -14,14 +16,26 @@ import grpc
 import hypothesis
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from rowlock.booking.v1 import booking_pb2 as pb
+from rowlock.money.v1.money_pb2 import Money
 
 from chassis.errors import reason_of
 from chassis.ids import format_id
+from services.booking import best_available, best_seats
+from services.booking.best_available import largest
+from services.booking.errors import SoldOut
 from services.booking.expiry import sweep_holds
+from services.booking.seat_plan import Plan, Row
 from tests.integration.booking.booth import Booth, caller, inventory, timestamp
-from tests.integration.booking.model import AREA, CAP, SEATS, UNITS, Hold, Model, Order
+from tests.integration.booking.model import AREA, CAP, PLACES, SEATS, UNITS, Ask, Hold, Model, Order
 from tests.integration.booking.replicas import change
 from tests.support.soak import seeds, size
 
@@ -30,7 +44,20 @@ GRACE = timedelta(seconds=GRACE_SECONDS)
 ACCOUNTS = st.sampled_from(["ann", "bob", "cid"])
 NAMES = {each: pb.HoldState.Name(each).removeprefix("HOLD_STATE_") for each in pb.HoldState.values()}
 ORDER_NAMES = {each: pb.OrderState.Name(each).removeprefix("ORDER_STATE_") for each in pb.OrderState.values()}
+REACHED = ("BEST", "TOO_MANY_TICKETS", "held units", "sold seats")
+IN_A_SOAK = (
+    "blocked seats",
+    "SOLD_OUT",
+    "NO_BLOCK",
+    "TEMPORARILY_UNAVAILABLE",
+    "HOLD_BUDGET_SPENT",
+    "HOLD_EXPIRED",
+    "blocked units",
+)
 
+STATES = """
+  SELECT seat_id, CASE WHEN state = 'HELD' AND hold_expires_at <= clock_timestamp() THEN 'available'
+                       ELSE lower(state) END AS state FROM seat"""
 EMPTY = "TRUNCATE event, seat, hold, orders, outbox CASCADE"
 
 numbers = itertools.count(100)  # of events: each run of the machine has one of its own
@@ -40,24 +67,16 @@ class Machine(RuleBasedStateMachine):
     """Does each thing to booking and to the model, and compares."""
 
     booth: Booth
+    words: Counter[str]  # what booking answered, over all runs
     loop: asyncio.AbstractEventLoop
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.model, self.keys = Model(), itertools.count()
+    @initialize(resale=st.booleans(), budget=st.sampled_from([3, 1000]))
+    def put_event(self, resale: bool, budget: int) -> None:
+        self.model, self.keys = Model(resale=resale, budget=budget), itertools.count()
         self.event = format_id("evt", "s1", next(numbers))
         self.ids: dict[Hold | Order, str] = {}
-        self.tokens: dict[Order, str] = {}
-        request = inventory(
-            self.event,
-            seats=SEATS,
-            resale=True,
-            cancel_end_time=timestamp(datetime.now(UTC) + timedelta(days=1)),
-            areas=[pb.InventoryArea(area_id=AREA, name="Floor", capacity=UNITS, tier=1)],
-        )
-        request.tickets_per_account = CAP
         self.run(lambda: self.booth.execute(EMPTY))  # so that nothing of the run before shows in this one
-        self.run(lambda: self.booth.internal.PutInventory(request))
+        self.run(lambda: self.booth.internal.PutInventory(modelled_event(self.event, resale, budget)))
 
     def run(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """On the loop where booking runs."""
@@ -73,13 +92,18 @@ class Machine(RuleBasedStateMachine):
             return self.run(call)
         except grpc.aio.AioRpcError as error:
             reason, metadata = reason_of(error)
-            return f"{reason} {metadata.get('lostSeatIds', '')}".strip()
+            self.words[reason] += 1
+            return " ".join(
+                [reason, *(metadata[name] for name in ("lostSeatIds", "largest", "used") if name in metadata)]
+            )
 
-    def hold(self, account: str, key: str, seats: tuple[int, ...], units: int) -> Any:
+    def hold(self, account: str, key: str, seats: tuple[int, ...] = (), units: int = 0, ask: Ask | None = None) -> Any:
         """Asks booking alone."""
-        request = pb.HoldSeatsRequest(event_id=self.event, seat_ids=seats)
+        request = pb.HoldSeatsRequest(event_id=self.event, seat_ids=() if ask else seats)
         if units:
             request.general_admission.area_id, request.general_admission.quantity = AREA, units
+        if ask:
+            request.best_available.CopyFrom(pb.BestAvailable(**ask._asdict()))
         return self.ask(
             lambda: self.booth.public.HoldSeats(request, metadata=caller(account, event=self.event, key=key))
         )
@@ -95,20 +119,59 @@ class Machine(RuleBasedStateMachine):
     @rule(account=ACCOUNTS, seats=st.sets(st.integers(1, SEATS), min_size=1, max_size=3))
     def hold_seats(self, account: str, seats: set[int]) -> None:
         key, wanted = f"k{next(self.keys)}", tuple(sorted(seats))
-        self.compare_hold(self.hold(account, key, wanted, 0), self.model.hold_seats(account, key, wanted))
+        self.compare_hold(self.hold(account, key, wanted), self.model.hold_seats(account, key, wanted))
 
     @rule(account=ACCOUNTS, units=st.integers(1, 3))
     def hold_area(self, account: str, units: int) -> None:
+        self.units(account, units)
+
+    def units(self, account: str, units: int) -> bool:
+        """Whether they are held."""
         key = f"k{next(self.keys)}"
-        self.compare_hold(self.hold(account, key, (), units), self.model.hold_area(account, key, units))
+        expected = self.model.hold_area(account, key, units)
+        self.compare_hold(self.hold(account, key, units=units), expected)
+        return expected == "ACTIVE"
+
+    @rule(
+        account=ACCOUNTS,
+        quantity=st.integers(1, CAP + 1),
+        section=st.sampled_from(["", "", "A", "B"]),
+        tier=st.sampled_from([None, None, 1, 2]),
+        accessible=st.sampled_from([0, 0, 1, 2]),
+    )
+    def hold_best_available(self, account: str, quantity: int, section: str, tier: int | None, accessible: int) -> None:
+        self.best(account, Ask(quantity, section, tier, min(accessible, quantity)))
+
+    def best(self, account: str, ask: Ask) -> bool:
+        """Whether they are held."""
+        key, refusals = f"k{next(self.keys)}", self.model.refuse_best(account, ask)
+        answer = self.hold(account, key, ask=ask)
+        if refusals:
+            assert isinstance(answer, str), answer
+            assert answer in refusals
+            return False
+        assert not isinstance(answer, str), answer
+        self.words["BEST"] += 1
+        self.model.hold_best(account, key, ask, [seat.seat_id for seat in answer.seats])
+        self.compare_hold(answer, "ACTIVE")
+        return True
+
+    @rule(account=ACCOUNTS, seats=st.integers(0, 3), units=st.integers(1, 3), cancel=st.booleans())
+    def buy(self, account: str, seats: int, units: int, cancel: bool) -> None:
+        """From hold to payment, so that much is sold or cancelled before the steps are spent."""
+        held = self.best(account, Ask(seats, "", None, 0)) if seats else self.units(account, units)
+        if held and self.order(self.model.holds[-1]):
+            self.tell(self.model.orders[-1], "succeed")
+            if cancel:
+                self.cancel(self.model.orders[-1])
 
     @precondition(lambda self: self.model.holds)
     @rule(data=st.data())
     def replay_hold(self, data: st.DataObject) -> None:
         hold = data.draw(st.sampled_from(self.model.holds))
-        again = self.hold(hold.account, hold.key, hold.seats, hold.units)
+        again = self.hold(hold.account, hold.key, hold.seats, hold.units, hold.ask)
         assert (again.hold_id, NAMES[again.state]) == (self.ids[hold], hold.shown)
-        assert self.hold(hold.account, hold.key, (1, 2, 3, 4, 5), 0) == "IDEMPOTENCY_KEY_REUSED"
+        assert self.hold(hold.account, hold.key, (1, 2, 3, 4, 5)) == "IDEMPOTENCY_KEY_REUSED"
 
     @precondition(lambda self: any(hold.time != "OVER" for hold in self.model.holds))
     @rule(data=st.data())
@@ -129,20 +192,27 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.holds)
     @rule(data=st.data())
     def create_order(self, data: st.DataObject) -> None:
-        hold = data.draw(st.sampled_from(self.model.holds))
+        self.order(data.draw(st.sampled_from(self.model.holds)))
+
+    def order(self, hold: Hold) -> bool:
+        """Whether it is one now."""
         key, expected = f"o{next(self.keys)}", self.model.create_order(hold)
         answer = self.ask(lambda: self.booth.order(hold.account, self.ids[hold], key=key))
         if expected != "PENDING_PAYMENT":
             assert answer == expected
-            return
+            return False
         assert hold.order
         self.ids[hold.order] = answer
         assert self.run(lambda: self.booth.order(hold.account, self.ids[hold], key=key)) == answer
+        return True
 
     @precondition(lambda self: self.model.orders)
     @rule(data=st.data(), outcome=st.sampled_from(["succeed", "succeed", "fail"]))
     def record_payment_outcome(self, data: st.DataObject, outcome: str) -> None:
-        order = data.draw(st.sampled_from(self.model.orders))
+        self.tell(data.draw(st.sampled_from(self.model.orders)), outcome)
+
+    def tell(self, order: Order, outcome: str) -> None:
+        """What became of its charge."""
         word = {"succeed": pb.PAYMENT_OUTCOME_SUCCEEDED, "fail": pb.PAYMENT_OUTCOME_FAILED}[outcome]
         answer = self.ask(lambda: self.booth.outcome(self.ids[order], word, "CARD_DECLINED"))
         expected = getattr(self.model, outcome)(order)
@@ -151,7 +221,10 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.orders)
     @rule(data=st.data())
     def cancel_order(self, data: st.DataObject) -> None:
-        order = data.draw(st.sampled_from(self.model.orders))
+        self.cancel(data.draw(st.sampled_from(self.model.orders)))
+
+    def cancel(self, order: Order) -> None:
+        """As its account does."""
         request = pb.CancelOrderRequest(order_id=self.ids[order])
         answer = self.ask(lambda: self.booth.public.CancelOrder(request, metadata=caller(order.hold.account)))
         expected = self.model.cancel_order(order)
@@ -171,8 +244,16 @@ class Machine(RuleBasedStateMachine):
         units = {field.name: value for field, value in area.ListFields() if field.name != "area_id"}
         assert sum(counts.values()) == SEATS
         assert sum(units.values()) == UNITS
-        assert counts == self.model.seat_counts()
+        states = self.model.seat_states()
+        self.words.update({f"{state} seats": count for state, count in counts.items()})
+        self.words.update({f"{state} units": count for state, count in units.items()})
+        assert counts == Counter(states.values())
+        assert {row["seat_id"]: row["state"] for row in self.run(self.states)} == states
         assert units == self.model.unit_counts()
+
+    async def states(self) -> Any:
+        """Of each seat, as stored."""
+        return await self.booth.shards["s1"].read(lambda connection: connection.fetch(STATES))
 
     @invariant()
     def no_promise_is_broken(self) -> None:
@@ -181,6 +262,8 @@ class Machine(RuleBasedStateMachine):
         assert broken == {}
 
     def teardown(self) -> None:
+        if not hasattr(self, "model"):
+            return
         for hold in self.model.holds:
             state = self.run(partial(self.booth.get_hold, hold.account, self.ids[hold])).state
             assert NAMES[state] == hold.shown
@@ -189,9 +272,27 @@ class Machine(RuleBasedStateMachine):
             assert ORDER_NAMES[state] == order.state
 
 
-async def check(booth: Booth, seed: int, examples: int, *, shrink: bool = True) -> None:
-    """Runs the machine in a thread of its own."""
-    machine = type("SeededMachine", (Machine,), {"booth": booth, "loop": asyncio.get_running_loop()})
+def modelled_event(event: str, resale: bool, budget: int) -> pb.PutInventoryRequest:
+    """Two rows, an area, and two prices."""
+    request = inventory(
+        event,
+        seats=SEATS,
+        resale=resale,
+        holds_per_account=budget,
+        cancel_end_time=timestamp(datetime.now(UTC) + timedelta(days=1)),
+        areas=[pb.InventoryArea(area_id=AREA, name="Floor", capacity=UNITS, tier=1)],
+    )
+    request.tickets_per_account = CAP
+    request.tiers.add(tier=2, name="Box", price=Money(currency_code="EUR", amount_minor=9000), fee=Money())
+    for seat in request.seats:
+        seat.section, seat.tier, seat.accessible = PLACES[seat.seat_id]
+    return request
+
+
+async def check(booth: Booth, seed: int, examples: int, *, shrink: bool = True) -> Counter[str]:
+    """Runs the machine in a thread of its own; what it met."""
+    words: Counter[str] = Counter()
+    machine = type("SeededMachine", (Machine,), {"booth": booth, "words": words, "loop": asyncio.get_running_loop()})
     settings = hypothesis.settings(
         max_examples=examples,
         stateful_step_count=30,
@@ -203,6 +304,7 @@ async def check(booth: Booth, seed: int, examples: int, *, shrink: bool = True) 
         phases=[hypothesis.Phase.generate, *([hypothesis.Phase.shrink] if shrink else [])],
     )
     await asyncio.to_thread(run_state_machine_as_test, hypothesis.seed(seed)(machine), settings=settings)
+    return words
 
 
 @pytest.fixture
@@ -213,7 +315,8 @@ async def modelled(database: Callable[..., Awaitable[str]], open_replica: Callab
 
 @pytest.mark.parametrize("seed", seeds(2))
 async def test_booking_does_what_its_model_does(modelled: Booth, seed: int) -> None:
-    await check(modelled, seed, size(8, 150))
+    words = await check(modelled, seed, size(6, 150))
+    assert not [word for word in REACHED + IN_A_SOAK[: size(0, len(IN_A_SOAK))] if not words[word]], words
 
 
 @pytest.mark.parametrize(
@@ -227,10 +330,56 @@ async def test_booking_does_what_its_model_does(modelled: Booth, seed: int) -> N
         ("give_units_back", "c.available + u.amount", "c.available + u.amount - 1"),
         ("release_hold", "AND s.state = 'HELD' AND s.hold_id = p_hold", "AND s.state = 'HELD' AND s.hold_id <> p_hold"),
         ("account_at_event", "SELECT coalesce(sum(ticket_count)", "SELECT 0 * coalesce(sum(ticket_count)"),
+        ("account_at_event", "WHERE state <> 'CONFIRMED' AND create_time", "WHERE state = 'CONFIRMED' AND create_time"),
+        ("cancel_order", "CASE WHEN e.resale THEN 'AVAILABLE' ELSE 'BLOCKED' END", "'AVAILABLE'"),
+        ("cancel_order", "CASE WHEN NOT e.resale THEN o.counters END", "NULL"),
     ],
-    ids=["expiry", "units", "release", "cap"],
+    ids=["expiry", "units", "release", "cap", "budget", "seats-sold-again", "units-sold-again"],
 )
 async def test_the_model_finds_what_is_wrong(modelled: Booth, function: str, guard: str, instead: str) -> None:
     await change(modelled, function, {guard: instead})
     with pytest.raises(AssertionError):
         await check(modelled, 1, 40, shrink=False)
+
+
+async def ask_for_the_best(booth: Booth) -> None:
+    """Until all is held, again and again; seats alone, and none of the machine's other steps."""
+    machine = type(
+        "AskingMachine", (Machine,), {"booth": booth, "words": Counter(), "loop": asyncio.get_running_loop()}
+    )
+
+    def ask() -> None:
+        dice, asking = random.Random(1), machine()
+        for _ in range(4):
+            asking.put_event(resale=True, budget=1000)
+            for number in range(14):
+                quantity = dice.randint(1, CAP)
+                wheels = min(dice.choice([0, 0, 1, 2]), quantity)
+                wanted = Ask(quantity, dice.choice(["", "A", "B"]), dice.choice([None, 1, 2]), wheels)
+                asking.best(f"fan-{number}", wanted)
+                asking.nothing_is_lost_or_made()
+
+    await asyncio.to_thread(ask)
+
+
+async def test_the_best_available_are_what_the_model_allows(modelled: Booth) -> None:
+    await ask_for_the_best(modelled)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "wrong"),
+    [
+        (Row, "usable", lambda row, mask, tier: mask),
+        (Plan, "ranked_rows", lambda plan, section, accessible=False: plan.ranked),
+        (best_available, "_proper", lambda *_: True),
+        (best_seats, "_why_not", lambda *_: SoldOut()),
+        (best_seats, "largest", lambda plan, free, ask: max(largest(plan, free, ask) - 1, 0)),
+    ],
+    ids=["tier", "section", "accessible", "reason", "largest"],
+)
+async def test_the_model_finds_what_is_wrong_with_the_best(
+    modelled: Booth, monkeypatch: pytest.MonkeyPatch, place: Any, name: str, wrong: Callable[..., Any]
+) -> None:
+    monkeypatch.setattr(place, name, wrong)
+    with pytest.raises(AssertionError):
+        await ask_for_the_best(modelled)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from services.booking import picture as module
-from services.booking.best_available import candidates
+from services.booking.best_available import Party, candidates
+from services.booking.best_seats import BestSeats, _Call
 from services.booking.errors import EventNotFound
 from services.booking.picture import Picture, Watch, Watches
 from services.booking.rows import Ask, PlacedSeats, SeatStates
@@ -151,3 +152,19 @@ def test_a_crowd_widens_the_choice_and_one_lost_race_does_not() -> None:
     assert watch.crowd() > 1
     watch.calls = 10
     assert watch.crowd() >= 19
+
+
+def test_a_crowd_is_spread_over_candidates_by_account() -> None:
+    """Two replicas that know nothing of each other would else send everybody to the same seats."""
+    best, picture, watch = BestSeats(holds=None), Picture(hall("o" * 40)), House("oo").watch  # type: ignore[arg-type]
+    picture.apply(b"F" * 40)
+
+    def chosen(calls: int) -> set[Party]:
+        watch.calls = calls
+        asked = [_Call(None, f"fan-{number}", "evt_s1_1", Ask(2), "k") for number in range(30)]  # type: ignore[arg-type]
+        return {best._choose(watch, picture, call, 0) for call in asked}
+
+    assert len(chosen(1)) == 1
+    assert len(chosen(8)) > 2
+    best.spread = 1
+    assert len(chosen(8)) == 1
