@@ -17,7 +17,7 @@ LOCKED := .venv/.locked
 INSTALLED := .venv/.installed
 DEVELOPER := .venv/.developer
 STUBS := gen/.made
-POOLED := $(foreach part,pooler holds orders races gather areas best_available cancel_order abandon departed delay \
+POOLED := $(foreach part,pooler holds orders races late gather areas best_available cancel_order abandon departed delay \
     shards shard_name batches,tests/integration/booking/test_booking_$(part).py) \
   $(foreach part,server claims,tests/integration/payments/test_payments_$(part).py) \
   $(foreach part,outbox outbox_faults,tests/integration/chassis/test_$(part).py)
@@ -72,6 +72,7 @@ test-pgbouncer: $(READY) $(DEVELOPER) ## booking and payments behind PgBouncer i
 soak: $(READY) $(DEVELOPER) ## the seeded race and model tests, SEEDS= (5) seeds of each at full length: some minutes a seed
 	@ROWLOCK_SOAK_SEEDS=$(or $(SEEDS),5) ROWLOCK_OUTBOX_SEEDS=$(or $(SEEDS),5) $(VENV) -m pytest -n $(WORKERS) \
 	  --timeout 1800 tests/integration/booking/test_booking_history.py tests/integration/booking/test_booking_model.py \
+	  $(wildcard tests/integration/booking/test_booking_delay*.py) \
 	  tests/integration/chassis/test_outbox_faults.py $(PYTEST)
 
 .PHONY: test-browser

@@ -54,7 +54,7 @@ async def run_rounds(replicas: Replicas, seed: int, once: Round, *, breaks: str)
     for number in range(ROUNDS if seed else MOST_ROUNDS):
         await _begin(replicas.a, units)
         wrong = await once(random.Random(1000 * seed + number))
-        wrong += await _look(replicas, sum(available for _, available in units))
+        wrong += await broken_promises(replicas)
         assert not seed or not wrong, f"round {number}: {wrong}"
         if breaks in wrong:
             assert not seed
@@ -66,22 +66,29 @@ async def run_rounds(replicas: Replicas, seed: int, once: Round, *, breaks: str)
 async def put_gate(replicas: Replicas, function: str, before: str, *, seconds: str = "") -> None:
     """A gate in a function, before a line of its text, which must be there. `seconds`, in SQL, pass behind it."""
     pause = f" PERFORM pg_sleep({seconds});" if seconds else ""
-    gate = f"PERFORM pg_advisory_xact_lock_shared({GATE});{pause} {before}"
+    patience = "PERFORM set_config('lock_timeout', '20s', true);"  # a slow machine is no reason to give up here
+    gate = f"{patience} PERFORM pg_advisory_xact_lock_shared({GATE});{pause} {before}"
     await change(replicas.a, function, {before: gate})
 
 
 async def contest(replicas: Replicas, dice: random.Random, *calls: Any, meet: int = 2) -> list[Any]:
     """Calls that arrive within SPREAD_SECONDS, in any order, and of which `meet` wait for a lock (or all have ended)
     when the gate opens: each an answer, the reason and metadata of its refusal, or its failure."""
-    async with session(replicas.a) as keeper:
-        await keeper.execute("SELECT pg_advisory_lock($1)", GATE)
+    async with closed_gate(replicas.a) as keeper:
         tasks = [asyncio.create_task(_later(dice.random() * SPREAD_SECONDS, call)) for call in calls]
         later = dice.random() * SPREAD_SECONDS
         await _until_they_meet(keeper, tasks, meet)
         await asyncio.sleep(later)
-        await keeper.execute("SELECT pg_advisory_unlock($1)", GATE)
-        found = await asyncio.gather(*tasks, return_exceptions=True)
+    found = await asyncio.gather(*tasks, return_exceptions=True)
     return [_refusal(each) if isinstance(each, grpc.aio.AioRpcError) else each for each in found]
+
+
+@asynccontextmanager
+async def closed_gate(booth: Booth) -> AsyncIterator[asyncpg.Connection]:
+    """Nobody passes meanwhile."""
+    async with session(booth) as keeper:
+        await keeper.execute("SELECT pg_advisory_lock($1)", GATE)
+        yield keeper
 
 
 def failures(found: Iterable[Any], *reasons: str) -> list[str]:
@@ -97,10 +104,26 @@ def answered(found: Iterable[Any]) -> list[Any]:
     return [each for each in found if not isinstance(each, tuple | BaseException)]
 
 
-async def deadlocks(replicas: Replicas) -> list[str]:
-    """Whether there was one, once every session has told."""
+def lost(found: Iterable[Any], reason: str) -> bool:
+    """Whether one was refused for this reason."""
+    return any(isinstance(each, tuple) and each[0] == reason for each in found)
+
+
+async def broken_promises(replicas: Replicas) -> list[str]:
+    """The invariants and conservation, looked at from near by: they are many statements."""
+    delays = [proxy.delay_seconds for proxy in replicas.proxies]
+    for proxy in replicas.proxies:
+        proxy.delay_seconds = 0
+    wrong = [*await replicas.a.broken(), *await _lost_or_made(replicas.a)]
+    for proxy, delay in zip(replicas.proxies, delays, strict=True):
+        proxy.delay_seconds = delay
+    return wrong
+
+
+async def deadlocks(replicas: Replicas) -> int:
+    """So many there were; every session tells of its own when it is idle for a second, so one is waited for."""
     await asyncio.sleep(1.1)
-    return ["deadlock"] if await replicas.deadlocks() else []
+    return await replicas.deadlocks()
 
 
 @asynccontextmanager
@@ -144,22 +167,13 @@ async def _begin(booth: Booth, units: list[Any]) -> None:
         await connection.executemany("UPDATE area_counter SET available = $2 WHERE counter = $1", units)
 
 
-async def _look(replicas: Replicas, units: int) -> list[str]:
-    """The invariants and conservation, looked at from near by: they are many statements."""
-    delays = [proxy.delay_seconds for proxy in replicas.proxies]
-    for proxy in replicas.proxies:
-        proxy.delay_seconds = 0
-    wrong = [*await replicas.a.broken(), *await _lost_or_made(replicas.a, units)]
-    for proxy, delay in zip(replicas.proxies, delays, strict=True):
-        proxy.delay_seconds = delay
-    return wrong
-
-
-async def _lost_or_made(booth: Booth, units: int) -> list[str]:
+async def _lost_or_made(booth: Booth) -> list[str]:
     """Conservation: every seat and every unit is in one state."""
     counts = await booth.admin.CountSeats(pb.CountSeatsRequest(event_id=EVENT))
-    (row,) = await booth.execute("SELECT count(*) FROM seat")
+    (row,) = await booth.execute(
+        "SELECT (SELECT count(*) FROM seat) AS seats, (SELECT coalesce(sum(capacity), 0) FROM area) AS units"
+    )
     seats = sum(value for field, value in counts.ListFields() if field.name != "areas")
-    wrong = [] if seats == row["count"] else [f"{seats} of {row['count']} seats"]
-    found = sum(value for area in counts.areas for field, value in area.ListFields() if field.name != "area_id")
-    return wrong if found == units else [*wrong, f"{found} of {units} units"]
+    units = sum(value for area in counts.areas for field, value in area.ListFields() if field.name != "area_id")
+    found = {"seats": (seats, row["seats"]), "units": (units, row["units"])}
+    return [f"{there} of {all_of_them} {name}" for name, (there, all_of_them) in found.items() if there != all_of_them]

@@ -20,8 +20,7 @@ from services.booking.store.areas import queries as area_queries
 from services.booking.store.orders import queries as order_queries
 from services.booking.tickets import issue_tickets
 from tests.integration.booking.booth import Booth, timestamp, told, won
-from tests.integration.booking.test_booking_areas import floor
-from tests.integration.booking.test_booking_races import (
+from tests.integration.booking.schedules import (
     EVENT,
     GRACE,
     connections,
@@ -31,6 +30,7 @@ from tests.integration.booking.test_booking_races import (
     take_out,
     until_it_waits,
 )
+from tests.integration.booking.test_booking_areas import floor
 
 ENOUGH = "AND available >= p_quantity"
 ACTIVE = "AND state = 'ACTIVE'"

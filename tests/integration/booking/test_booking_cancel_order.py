@@ -10,9 +10,9 @@ from rowlock.booking.v1 import booking_pb2 as pb
 
 from services.booking.tickets import issue_tickets
 from tests.integration.booking.booth import FEE, PRICE, Booth, inventory, refused, timestamp, told
+from tests.integration.booking.schedules import guarded_or_not, take_out
 from tests.integration.booking.test_booking_areas import counters, floor
 from tests.integration.booking.test_booking_orders import tickets_of
-from tests.integration.booking.test_booking_races import guarded_or_not, take_out
 
 Code = grpc.StatusCode
 OWNER = "AND s.order_id IS NOT DISTINCT FROM CASE WHEN p_from <> 'AVAILABLE' THEN p_order END"

@@ -2,12 +2,10 @@
 guard taken out, which must break."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import random
 from datetime import timedelta
 from typing import Any
 
-import asyncpg
 import pytest
 from rowlock.booking.v1 import booking_pb2 as pb
 
@@ -15,46 +13,65 @@ from services.booking import gather
 from services.booking.expiry import sweep_holds
 from tests.integration.booking.booth import Booth, won
 from tests.integration.booking.replicas import Replicas, answers
-from tests.integration.booking.test_booking_races import (
+from tests.integration.booking.rounds import (
+    answered,
+    broken_promises,
+    closed_gate,
+    contest,
+    deadlocks,
+    failures,
+    lost,
+    put_gate,
+    run_rounds,
+    seeded_and_control,
+    session,
+    until_they_wait,
+)
+from tests.integration.booking.schedules import (
     ACTIVE,
     FENCE,
     FREE,
+    HOLD_LOCK,
     ORDER_LOCK,
+    TRY_LOCK,
+    TRY_ORDER_LOCK,
+    WAITING_LOCK,
+    WRITE,
+    WROTE_ALL,
     guarded_or_not,
     number_of,
 )
 
-HOLD_LOCK = "PERFORM pg_advisory_xact_lock(account_lock(p_event[i], p_account[i]));"
-TRY_LOCK = "NOT pg_try_advisory_xact_lock(account_lock(p_event[i], p_account[i]))"
-TRY_ORDER_LOCK = "CONTINUE WHEN NOT pg_try_advisory_xact_lock(account_lock(r.event_id, p_account[r.place]));"
-WRITE = "v_now := date_trunc('milliseconds', clock_timestamp());"
-WROTE_ALL = (
-    "IF v_written <> v_wanted THEN RAISE EXCEPTION 'hold_seats wrote % of % seats', v_written, v_wanted; END IF;"
-)
-WAITING_LOCK = "ORDER BY s.event_id, s.seat_id FOR NO KEY UPDATE OF s) z) q;"
+
+def share_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call takes whatever has come, also what touches the same."""
+    monkeypatch.setattr(gather.Gatherer, "_touched_by", lambda _, request: frozenset())
 
 
-@asynccontextmanager
-async def session(booth: Booth) -> AsyncIterator[asyncpg.Connection]:
-    """One of the database's, near it."""
-    connection = await asyncpg.connect(booth.dsn)
-    try:
-        yield connection
-    finally:
-        await connection.close()
+@pytest.fixture
+async def asked(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set when something has come to a gatherer."""
+    came, ask = asyncio.Event(), gather.Gatherer.ask
+
+    def watched(self: Any, request: Any) -> Any:
+        came.set()
+        return ask(self, request)
+
+    monkeypatch.setattr(gather.Gatherer, "ask", watched)
+    return came
 
 
-async def until_they_wait(booth: Booth, count: int = 1) -> None:
-    """Until so many of the bookings' sessions wait for a lock."""
-    sql = (
-        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        " AND application_name LIKE 'booking%'"
-    )
-    for _ in range(300):
-        if len(await booth.execute(sql)) >= count:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("they do not wait")
+async def arrive_together(replicas: Replicas, asked: asyncio.Event, *calls: Any) -> list[Any]:
+    """Calls that come to booking `a` in turn while a call of its is under way, so that the next may take them all."""
+    await put_gate(replicas, "hold_seats", WRITE)
+    async with closed_gate(replicas.a):
+        tasks = [asyncio.create_task(answers(replicas.a.hold("ann", 20)))]
+        await until_they_wait(replicas.a)
+        for call in calls:
+            asked.clear()
+            tasks.append(asyncio.create_task(answers(call)))
+            await asked.wait()
+    return [found for (found,) in (await asyncio.gather(*tasks))[1:]]
 
 
 @pytest.mark.parametrize("guard", ["guarded", "control-lock", "control-look"])
@@ -82,7 +99,7 @@ async def test_hold_seats_of_three_that_waits_for_one_while_another_goes(replica
         assert answer == ("SEAT_UNAVAILABLE", {"lostSeatIds": "3"})
         assert await a.seats() == {"available": 19, "held": 1}
         assert (await a.get_hold("cid", cid.hold_id)).state == pb.HOLD_STATE_ACTIVE
-        assert await a.broken() == {}
+        assert await broken_promises(replicas) == []
     elif guard == "control-lock":
         assert "2" in answer[1]["lostSeatIds"].split(",")
     else:
@@ -90,85 +107,90 @@ async def test_hold_seats_of_three_that_waits_for_one_while_another_goes(replica
         assert (await a.get_hold("cid", cid.hold_id)).state == pb.HOLD_STATE_EXPIRED
 
 
-@guarded_or_not
-async def test_hold_seats_keeps_an_accounts_cap_over_two_bookings(replicas: Replicas, guarded: bool) -> None:
-    await replicas.slow_down("hold_seats", WRITE, 0.1)
-    if not guarded:
+@seeded_and_control
+async def test_hold_seats_keeps_an_accounts_cap_over_two_bookings(replicas: Replicas, seed: int) -> None:
+    """Four holds of five at once; eight tickets are the most."""
+    a, b = replicas.both
+    await put_gate(replicas, "hold_seats", WRITE)
+    if not seed:
         await replicas.take_out("hold_seats", HOLD_LOCK, instead="NULL;")
         await replicas.take_out("hold_seats", TRY_LOCK, instead="false")
-    a, b = replicas.both
-    wishes = [range(1, 6), range(6, 11), range(11, 16), range(16, 21)]
-    found = await answers(*(booth.hold("ann", *seats) for booth, seats in zip((a, b, a, b), wishes, strict=True)))
-    held = [answer for answer in found if isinstance(answer, pb.HoldSeatsResponse)]
-    assert {answer[0] for answer in found if answer not in held} == {"TOO_MANY_TICKETS"}
-    if guarded:
-        assert len(held) == 1
-        assert await a.broken() == {}
-    else:
-        assert len(held) == 2
-        assert await a.broken() == {"account_over_its_cap": 1}
+
+    async def once(dice: random.Random) -> list[str]:
+        calls = (booth.hold("ann", *range(seat, seat + 5)) for booth, seat in ((a, 1), (b, 6), (a, 11), (b, 16)))
+        found = await contest(replicas, dice, *calls)
+        wrong = failures(found, "TOO_MANY_TICKETS")
+        return wrong if len(answered(found)) == 1 else [*wrong, f"{len(answered(found))} holds"]
+
+    await run_rounds(replicas, seed, once, breaks="account_over_its_cap")
 
 
 @guarded_or_not
 async def test_hold_seats_that_share_a_seat_and_arrive_together(
-    replicas: Replicas, guarded: bool, monkeypatch: pytest.MonkeyPatch
+    replicas: Replicas, asked: asyncio.Event, guarded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """{1, 2} and {2, 3} come while a call is under way, so that the next call could take both. It takes one. Were both
-    in a call after all, it would fail and each run alone: the control is without that, too."""
+    """{1, 2} and {2, 3}. A call takes one of them. Were both in a call after all, it would fail and each run alone: the
+    control is without that, too."""
     if not guarded:
-        monkeypatch.setattr(gather.Gatherer, "_touched_by", lambda _, request: frozenset())
+        share_everything(monkeypatch)
         await replicas.take_out("hold_seats", WROTE_ALL)
-    first = asyncio.create_task(replicas.a.hold("ann", 20))
-    await asyncio.sleep(0.01)
-    bob, cid = await answers(replicas.a.hold("bob", 1, 2), replicas.a.hold("cid", 2, 3))
-    await first
+    bob, cid = await arrive_together(replicas, asked, replicas.a.hold("bob", 1, 2), replicas.a.hold("cid", 2, 3))
     if guarded:
         assert bob.hold_id
         assert cid == ("SEAT_UNAVAILABLE", {"lostSeatIds": "2"})
         assert await replicas.a.seats() == {"available": 17, "held": 3}
-        assert await replicas.a.broken() == {}
+        assert await broken_promises(replicas) == []
     else:
         assert bob.hold_id
         assert cid.hold_id
-        assert "hold_without_its_seats" in await replicas.a.broken()
+        assert "hold_without_its_seats" in await broken_promises(replicas)
 
 
 async def test_a_call_of_hold_seats_with_a_shared_seat_fails_and_each_runs_alone(
-    replicas: Replicas, monkeypatch: pytest.MonkeyPatch
+    replicas: Replicas, asked: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gather.Gatherer, "_touched_by", lambda _, request: frozenset())
-    first = asyncio.create_task(replicas.a.hold("ann", 20))
-    await asyncio.sleep(0.01)
-    found = await answers(replicas.a.hold("bob", 1, 2), replicas.a.hold("cid", 2, 3), replicas.a.hold("dan", 5))
-    await first
+    share_everything(monkeypatch)
+    reruns = gather.RERUNS.labels("hold_seats")._value
+    before = reruns.get()
+    calls = (replicas.a.hold("bob", 1, 2), replicas.a.hold("cid", 2, 3), replicas.a.hold("dan", 5))
+    found = await arrive_together(replicas, asked, *calls)
     assert found[2].hold_id
-    assert sum(isinstance(answer, pb.HoldSeatsResponse) for answer in found[:2]) == 1
+    assert len(answered(found)) == 2
     assert ("SEAT_UNAVAILABLE", {"lostSeatIds": "2"}) in found
-    assert await replicas.a.broken() == {}
+    assert reruns.get() >= before + 3
+    assert await broken_promises(replicas) == []
 
 
-@guarded_or_not
-async def test_hold_seats_with_one_key_twice_in_a_batch_and_at_both_bookings(
-    replicas: Replicas, guarded: bool, monkeypatch: pytest.MonkeyPatch
+async def test_a_call_of_hold_seats_takes_a_key_once(replicas: Replicas, asked: asyncio.Event) -> None:
+    """A replay that arrives together with what it repeats."""
+    calls = (replicas.a.hold("bob", 1, 2, key="k"), replicas.a.hold("bob", 1, 2, key="k"), replicas.a.hold("cid", 3))
+    first, again, other = await arrive_together(replicas, asked, *calls)
+    assert (again.hold_id, again.expires_at) == (first.hold_id, first.expires_at)
+    assert other.hold_id
+    assert await replicas.a.seats() == {"available": 16, "held": 4}
+    assert await broken_promises(replicas) == []
+
+
+@seeded_and_control
+async def test_hold_seats_with_one_key_many_times_at_both_bookings(
+    replicas: Replicas, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await replicas.slow_down("hold_seats", WRITE, 0.02)
-    if not guarded:
-        monkeypatch.setattr(gather.Gatherer, "_touched_by", lambda _, request: frozenset())
+    await put_gate(replicas, "hold_seats", WRITE)
+    if not seed:
+        share_everything(monkeypatch)
         await replicas.take_out("hold_seats", HOLD_LOCK, instead="NULL;")
         await replicas.take_out("hold_seats", TRY_LOCK, instead="false")
-    first = [asyncio.create_task(booth.hold("ann", 20 - n)) for n, booth in enumerate(replicas.both)]
-    await asyncio.sleep(0.01)
-    found = await answers(*(booth.hold("bob", 1, 2, key="k") for booth in replicas.both for _ in range(3)))
-    await asyncio.gather(*first)
-    if guarded:
-        assert len({answer.hold_id for answer in found}) == 1
-        assert len({answer.expires_at.ToNanoseconds() for answer in found}) == 1
-        (row,) = await replicas.a.execute("SELECT count(*) FROM hold WHERE account = 'bob'")
-        assert row["count"] == 1
-        assert await replicas.b.hold("bob", 1, 2, key="k") == found[0]
-        assert await replicas.a.broken() == {}
-    else:  # a caller is told that it lost to itself
-        assert any(answer[0] == "SEAT_UNAVAILABLE" for answer in found if isinstance(answer, tuple))
+
+    async def once(dice: random.Random) -> list[str]:
+        calls = (booth.hold("bob", 1, 2, key="k") for booth in replicas.both for _ in range(3))
+        found = await contest(replicas, dice, *calls)
+        wrong = ["lost to itself"] if lost(found, "SEAT_UNAVAILABLE") else []
+        wrong += failures(found, "SEAT_UNAVAILABLE")
+        told = {(each.hold_id, each.expires_at.ToNanoseconds()) for each in answered(found)}
+        (row,) = await replicas.a.execute("SELECT count(*) FROM hold")
+        return wrong if (len(told), row["count"]) == (1, 1) else [*wrong, f"told {told}, of {row['count']}"]
+
+    await run_rounds(replicas, seed, once, breaks="lost to itself")
 
 
 @guarded_or_not
@@ -178,22 +200,28 @@ async def test_create_order_at_the_end_of_the_grace_is_counted_at_the_other_book
     """The confirm is within the grace and commits after it; between the two the account asks for eight more."""
     a, b = replicas.both
     if not guarded:
-        await replicas.take_out("create_order", ORDER_LOCK, instead="NULL")
+        await replicas.take_out("create_order", ORDER_LOCK, instead="NULL;")
         await replicas.take_out("create_orders", TRY_ORDER_LOCK)
-    await replicas.slow_down("create_order", "verdict := 'CREATED';", 1.5)
-    await replicas.slow_down("create_orders", "IF v_mine IS NULL THEN RETURN; END IF;", 1.5)
+    await put_gate(replicas, "create_order", "verdict := 'CREATED';")
+    await put_gate(replicas, "create_orders", "UPDATE hold h SET state = 'CONFIRMED'")
     held = await a.hold("ann", *range(1, 9))
-    await a.age(held.hold_id, 4.3)
-    confirm = asyncio.create_task(a.order("ann", held.hold_id))
-    await asyncio.sleep(0.9)
-    (more,) = await answers(b.hold("ann", *range(11, 19)))
+    await a.age(held.hold_id, 3.5)
+    async with closed_gate(a):
+        confirm = asyncio.create_task(a.order("ann", held.hold_id))
+        await until_they_wait(a)
+        await asyncio.sleep(1.6)
+        more = asyncio.create_task(answers(b.hold("ann", *range(11, 19))))
+        if guarded:
+            await until_they_wait(a, 2)
+        else:
+            await more
     assert await confirm
     if guarded:
-        assert more == ("TOO_MANY_TICKETS", {"limit": "8", "used": "8"})
-        assert await a.broken() == {}
+        assert await more == [("TOO_MANY_TICKETS", {"limit": "8", "used": "8"})]
+        assert await broken_promises(replicas) == []
     else:
-        assert more.hold_id
-        assert "account_over_its_cap" in await a.broken()
+        assert (await more)[0].hold_id
+        assert "account_over_its_cap" in await broken_promises(replicas)
 
 
 @guarded_or_not
@@ -228,9 +256,9 @@ async def test_a_takeover_the_sweep_and_an_order_at_once(replicas: Replicas, gua
         counts = await a.seats()
         orders, takeovers = (sum(bool(each[n]) for each in results) for n in (0, 1))
         assert (counts.get("pending_payment", 0), counts.get("held", 0) >= takeovers) == (2 * orders, True)
-        assert await a.broken() == {}
+        assert await broken_promises(replicas) == []
     else:
-        assert await a.broken() != {}
+        assert await broken_promises(replicas)
 
 
 @guarded_or_not
@@ -251,8 +279,7 @@ async def test_opposite_seat_orders_never_deadlock(replicas: Replicas, guarded: 
         await until_they_wait(a, 2)
         await transaction.commit()
     found = await calls
-    assert sum(isinstance(answer, pb.HoldSeatsResponse) for answer in found) == 1
+    assert len(answered(found)) == 1
     assert ("SEAT_UNAVAILABLE", {"lostSeatIds": "1,2,3,4,5,6,7,8"}) in found
-    await asyncio.sleep(1.1)  # sessions tell the count when they are idle for a second
-    assert await replicas.deadlocks() == (0 if guarded else 1)
-    assert await a.broken() == {}
+    assert await deadlocks(replicas) == (0 if guarded else 1)
+    assert await broken_promises(replicas) == []

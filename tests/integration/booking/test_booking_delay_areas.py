@@ -1,7 +1,6 @@
-"""Areas at two bookings that are 20 ms away from their database: last units, units that come back, and who gets them."""
+"""Areas at two bookings that are 20 ms away from their database: the last units, and units that come back."""
 
 import random
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,6 +18,7 @@ from tests.integration.booking.rounds import (
     run_rounds,
     seeded_and_control,
 )
+from tests.integration.booking.schedules import ACTIVE, GRACE
 from tests.integration.booking.test_booking_area_races import ENOUGH, LOST
 from tests.integration.booking.test_booking_areas import floor
 from tests.integration.booking.test_booking_delay_orders import (
@@ -30,7 +30,6 @@ from tests.integration.booking.test_booking_delay_orders import (
 )
 from tests.integration.booking.test_booking_outcome_races import ORDER_LOCK as ROW_LOCK
 from tests.integration.booking.test_booking_outcome_races import READ_AGAIN
-from tests.integration.booking.test_booking_races import ACTIVE, GRACE
 
 TAKE = "IF v_counter IS NOT NULL AND NOT p_all THEN"
 NEW_HOLD = "v_now := date_trunc('milliseconds', clock_timestamp());"
@@ -44,16 +43,16 @@ async def let_oversell(booth: Booth) -> None:
     await booth.execute("ALTER TABLE area_counter DROP CONSTRAINT an_area_is_never_oversold")
 
 
-async def sell(booth: Booth, capacity: int, counters: Sequence[int] = ()) -> None:
-    """An area, of so many counters and units of each; its orders can be cancelled."""
+async def sell(booth: Booth, capacity: int, *, counters: int = 1) -> None:
+    """An area, with its units spread over so many counters; its orders can be cancelled."""
     end = timestamp(datetime.now(UTC) + timedelta(hours=1))
     await booth.internal.PutInventory(floor(capacity, cancel_end_time=end, resale=True))
-    for number, available in enumerate(counters):
-        sql = (
-            "INSERT INTO area_counter (event_id, area_id, counter, available) SELECT event_id, area_id, $1, $2 FROM area"
-            " ON CONFLICT (event_id, area_id, counter) DO UPDATE SET available = excluded.available"
-        )
-        await booth.execute(sql, number, available)
+    await booth.execute("UPDATE area_counter SET available = $1", capacity // counters)
+    await booth.execute(
+        "INSERT INTO area_counter (event_id, area_id, counter, available)"
+        " SELECT event_id, area_id, generate_series(1, $1 - 1), available FROM area_counter",
+        counters,
+    )
 
 
 def sweeps(replicas: Replicas, grace: timedelta = GRACE) -> list[Any]:
@@ -88,7 +87,7 @@ async def test_hold_area_gives_the_last_unit_to_one(replicas: Replicas, seed: in
 async def test_hold_area_gathers_the_last_units_of_many_counters(replicas: Replicas, seed: int) -> None:
     """Four counters of two, and everybody wants three: two get them, and somebody the two that are left."""
     a, b = replicas.both
-    await sell(a, 8, (2, 2, 2, 2))
+    await sell(a, 8, counters=4)
     await put_gate(replicas, "take_units", "UPDATE area_counter c SET available = CASE")
     if not seed:
         await replicas.take_out("lock_area", "FOR NO KEY UPDATE")
@@ -113,7 +112,7 @@ async def test_hold_area_gathers_the_last_units_of_many_counters(replicas: Repli
 async def test_units_of_an_expired_hold_come_back_once(replicas: Replicas, seed: int) -> None:
     """Its owner releases it at both bookings, both sweep, and buyers find it expired."""
     a, b = replicas.both
-    await sell(a, 8, (4, 4))
+    await sell(a, 8, counters=2)
     await put_gate(replicas, "give_units_back", "UPDATE area_counter c")
     if not seed:
         await replicas.take_out("release_hold", ACTIVE)
@@ -139,7 +138,7 @@ async def test_units_of_an_expired_hold_come_back_once(replicas: Replicas, seed:
 async def test_create_order_within_the_grace_meets_buyers_of_its_units(replicas: Replicas, seed: int) -> None:
     """The hold is just over. Its owner orders and releases, buyers want its units, sweepers are about: one has them."""
     a, b = replicas.both
-    await sell(a, 8, (4, 4))
+    await sell(a, 8, counters=2)
     await put_order_gates(replicas)
     await put_gate(replicas, "hold_area", NEW_HOLD)
     if not seed:
@@ -169,7 +168,7 @@ async def test_create_order_within_the_grace_meets_buyers_of_its_units(replicas:
 async def test_compensation_at_both_bookings_gives_units_back_once(replicas: Replicas, seed: int) -> None:
     """Payments tells it twice, an abandoner finds it out too, and another buyer waits for the units."""
     a, b = replicas.both
-    await sell(a, 8, (4, 4))
+    await sell(a, 8, counters=2)
     await put_gate(replicas, "record_payment_outcome", "verdict := 'RECORDED';")
     if not seed:
         await replicas.take_out("record_payment_outcome", READ_AGAIN, ROW_LOCK)
@@ -199,7 +198,7 @@ async def test_compensation_at_both_bookings_gives_units_back_once(replicas: Rep
 async def test_cancel_order_at_both_bookings_gives_units_back_once(replicas: Replicas, seed: int) -> None:
     """While its outcome is told again, and another buyer waits for the units."""
     a, b = replicas.both
-    await sell(a, 8, (4, 4))
+    await sell(a, 8, counters=2)
     await put_gate(replicas, "cancel_order", "verdict := 'CANCELLED';")
     if not seed:
         await replicas.take_out("cancel_order", READ_AGAIN, ROW_LOCK)
@@ -226,7 +225,7 @@ async def test_cancel_order_at_both_bookings_gives_units_back_once(replicas: Rep
 async def test_late_money_meets_buyers_of_its_units(replicas: Replicas, seed: int) -> None:
     """The order has failed, its money comes, told at both bookings, and all that is left would do for one."""
     a, b = replicas.both
-    await sell(a, 8, (4, 4))
+    await sell(a, 8, counters=2)
     await put_gate(replicas, "retake_order", "IF v_won THEN")
     await put_gate(replicas, "hold_area", NEW_HOLD)
     if not seed:
@@ -241,7 +240,7 @@ async def test_late_money_meets_buyers_of_its_units(replicas: Replicas, seed: in
             await a.units("dan", 8 - quantity)
         outcomes = [booth.outcome(order_id, SUCCEEDED) for booth in replicas.both]
         buyers = [booth.units(name, quantity) for name, booth in (("bob", b), ("cid", a))]
-        found = await contest(replicas, dice, *outcomes, *buyers, *sweeps(replicas))
+        found = await contest(replicas, dice, *outcomes, *buyers, *sweeps(replicas), meet=4)
         wrong = failures(found, "OUTCOME_CONFLICT", *LOST)
         retaken = (await look_at(a, order_id)).state == pb.ORDER_STATE_CONFIRMED
         got = retaken + len(answered(found[2:4]))

@@ -8,10 +8,7 @@ from rowlock.booking.v1 import booking_pb2 as pb
 from services.booking.expiry import sweep_holds
 from tests.integration.booking.replicas import Replicas
 from tests.integration.booking.rounds import answered, contest, failures, put_gate, run_rounds, seeded_and_control
-from tests.integration.booking.test_booking_delay import HOLD_LOCK, TRY_LOCK, WAITING_LOCK, WRITE
-
-PASSING_LOCK = WAITING_LOCK.replace(" OF s)", " OF s SKIP LOCKED)")
-RECORD_LOCK = " FOR NO KEY UPDATE SKIP LOCKED) q;"  # of the holds taken over
+from tests.integration.booking.schedules import HOLD_LOCK, PASSING_LOCK, RECORD_LOCK, TRY_LOCK, WAITING_LOCK, WRITE
 
 
 async def unlock_seats(replicas: Replicas) -> None:

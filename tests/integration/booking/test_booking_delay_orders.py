@@ -2,6 +2,7 @@
 
 import random
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from rowlock.booking.v1 import booking_pb2 as pb
 
@@ -12,11 +13,10 @@ from services.booking.rows import AbandonAnswer
 from services.booking.sales import Sales
 from tests.integration.booking.booth import Booth, inventory, timestamp, told, won
 from tests.integration.booking.replicas import Replicas
-from tests.integration.booking.rounds import answered, contest, failures, put_gate, run_rounds, seeded_and_control
-from tests.integration.booking.test_booking_delay import TRY_ORDER_LOCK, WRITE
+from tests.integration.booking.rounds import answered, contest, failures, lost, put_gate, run_rounds, seeded_and_control
+from tests.integration.booking.schedules import ACTIVE, FENCE, GRACE, ORDER_LOCK, TRY_ORDER_LOCK, WRITE
 from tests.integration.booking.test_booking_outcome_races import ORDER_LOCK as ROW_LOCK
 from tests.integration.booking.test_booking_outcome_races import READ_AGAIN, SEAT_LOCK
-from tests.integration.booking.test_booking_races import ACTIVE, GRACE, ORDER_LOCK
 
 ORDERED = "verdict := 'CREATED';"
 ORDERED_TOGETHER = "UPDATE hold h SET state = 'CONFIRMED'"
@@ -24,7 +24,6 @@ ALL_MOVED = "IF v_written <> cardinality(p_seats) THEN"
 OWNER = (
     "AND s.state = p_from\n     AND s.order_id IS NOT DISTINCT FROM CASE WHEN p_from <> 'AVAILABLE' THEN p_order END"
 )
-OUTCOMES = ("OUTCOME_CONFLICT",)
 SUCCEEDED, FAILED = pb.PAYMENT_OUTCOME_SUCCEEDED, pb.PAYMENT_OUTCOME_FAILED
 BOUND = timedelta(seconds=10)
 
@@ -74,7 +73,7 @@ async def test_create_order_of_one_hold_with_two_keys(replicas: Replicas, seed: 
     a, b = replicas.both
     await put_order_gates(replicas)
     if not seed:  # then the second waits for the seats only, and is told that its hold had run out
-        await replicas.take_out("create_order", ORDER_LOCK, instead="NULL")
+        await replicas.take_out("create_order", ORDER_LOCK, instead="NULL;")
         await replicas.take_out("create_orders", TRY_ORDER_LOCK)
 
     async def once(dice: random.Random) -> list[str]:
@@ -82,7 +81,7 @@ async def test_create_order_of_one_hold_with_two_keys(replicas: Replicas, seed: 
         keys = ["k1", "k2", "k1", "k2"]
         calls = (booth.order("ann", held.hold_id, key=key) for booth, key in zip((a, b, b, a), keys, strict=True))
         found = await contest(replicas, dice, *calls)
-        wrong = ["an order called expired"] if any("HOLD_EXPIRED" in each for each in found) else []
+        wrong = ["an order called expired"] if lost(found, "HOLD_EXPIRED") else []
         wrong += failures(found, "ORDER_EXISTS", "HOLD_EXPIRED")
         ids = {*answered(found), *(each[1].get("orderId") for each in found if isinstance(each, tuple) if each[1])}
         (row,) = await a.execute("SELECT count(*) AS orders, (SELECT count(*) FROM outbox) AS charges FROM orders")
@@ -108,20 +107,20 @@ async def test_create_order_and_release_hold_have_one_winner(replicas: Replicas,
         held = await a.hold("ann", 1, 2)
         if dice.random() < 0.3:
             await a.age(held.hold_id, 1)
-        order, *others = await contest(
+        releases = [booth.release("ann", held.hold_id) for booth in dice.choice(((a,), (b,), (a, b)))]
+        order, bob, *others = await contest(
             replicas,
             dice,
             a.order("ann", held.hold_id),
-            a.release("ann", held.hold_id),
-            b.release("ann", held.hold_id),
             b.hold("bob", 2),
+            *releases,
             sweep_holds(b.shards["s1"], grace=GRACE),
         )
-        wrong = failures([order], "HOLD_EXPIRED") + failures(others, "SEAT_UNAVAILABLE")
+        wrong = failures([order], "HOLD_EXPIRED") + failures([bob], "SEAT_UNAVAILABLE") + failures(others)
         state = (await a.get_hold("ann", held.hold_id)).state
         if isinstance(order, str) != (state == pb.HOLD_STATE_CONFIRMED):
             wrong.append("order and hold disagree")
-        if isinstance(order, str) and answered(others[2:3]):
+        if isinstance(order, str) and answered([bob]):
             wrong.append("two have seat 2")
         return wrong
 
@@ -135,7 +134,7 @@ async def test_create_order_within_the_grace_and_two_takeovers(replicas: Replica
     await put_order_gates(replicas)
     await put_gate(replicas, "hold_seats", WRITE)
     if not seed:
-        await replicas.take_out("create_order", "AND s.state = 'HELD' AND s.hold_id = p_hold", ACTIVE)
+        await replicas.take_out("create_order", FENCE, ACTIVE)
 
     async def once(dice: random.Random) -> list[str]:
         held = await b.hold("ann", 1, 2)
@@ -172,6 +171,7 @@ async def test_outcomes_meet_abandoners_cancels_sweeps_and_another_buyer(replica
             b.hold("bob", 2),
             *(abandoner(booth).run_once() for booth in replicas.both),
             *(sweep_holds(booth.shards["s1"], grace=GRACE) for booth in replicas.both),
+            meet=3,
         )
         wrong = failures(outcomes, "OUTCOME_CONFLICT") + failures([x, y], "NOT_CANCELLABLE")
         wrong += failures([bob], "SEAT_UNAVAILABLE")
@@ -200,10 +200,10 @@ async def test_late_money_meets_another_buyer(replicas: Replicas, seed: int) -> 
     async def once(dice: random.Random) -> list[str]:
         order_id = await order_of_ann(a, 1, 2)
         await a.outcome(order_id, FAILED, "TIMED_OUT")
-        calls = [a.outcome(order_id, SUCCEEDED), b.outcome(order_id, SUCCEEDED)]
+        calls: list[Any] = [a.outcome(order_id, SUCCEEDED), b.outcome(order_id, SUCCEEDED)]
         calls += [b.hold("bob", 2), a.hold("cid", 1), b.hold("ann", *range(3, 3 + dice.choice((1, 7, 8))))]
         dice.shuffle(calls)
-        found = await contest(replicas, dice, *calls)
+        found = await contest(replicas, dice, *calls, meet=4)
         wrong = failures(found, "OUTCOME_CONFLICT", "SEAT_UNAVAILABLE", "TOO_MANY_TICKETS")
         state = (await look_at(a, order_id)).state
         takers = await a.execute("SELECT FROM seat WHERE seat_id < 3 AND state = 'HELD'")

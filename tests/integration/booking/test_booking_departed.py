@@ -27,7 +27,7 @@ from tests.integration.booking.departed import (
     until_sessions_are_idle,
 )
 from tests.integration.booking.replicas import Replicas, change
-from tests.integration.booking.test_booking_races import guarded_or_not
+from tests.integration.booking.schedules import guarded_or_not
 from tests.support.delay import DelayProxy
 from tests.support.pooler import POOLED
 from tests.support.servers import Servers

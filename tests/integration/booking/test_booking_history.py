@@ -9,7 +9,7 @@ import pytest
 from tests.integration.booking.booth import Booth
 from tests.integration.booking.crowd import GRACE, Crowd, crowded_event
 from tests.integration.booking.replicas import change
-from tests.integration.booking.test_booking_races import FREE
+from tests.integration.booking.schedules import FREE
 from tests.support.delay import DelayProxy
 from tests.support.soak import seeds, size
 
@@ -54,12 +54,19 @@ async def test_a_crowds_history_over_slow_networks_breaks_no_promise(
     await crowd.check()
 
 
+@pytest.mark.parametrize("delays", [(0, 0), (0.02, 0.005)], ids=["near", "slow networks"])
 async def test_a_crowds_history_shows_a_guard_that_is_gone(
-    database: Callable[..., Awaitable[str]], open_replica: OpenReplica
+    database: Callable[..., Awaitable[str]],
+    lines: tuple[DelayProxy, DelayProxy],
+    open_replica: OpenReplica,
+    delays: tuple[float, float],
 ) -> None:
     dsn = await database("booking")
-    crowd = await open_crowd(open_replica, (dsn, dsn), dsn, 1, 1_000)
+    first, second = lines
+    crowd = await open_crowd(open_replica, (first.between(dsn), second.between(dsn)), dsn, 1, 1_000)
     await change(crowd.booths[0], "hold_seats", {FREE: "z.state IN ('AVAILABLE', 'HELD') AS free"})
+    first.delay_seconds, second.delay_seconds = delays
     await crowd.run()
+    first.delay_seconds = second.delay_seconds = 0
     with pytest.raises(AssertionError, match="two owners"):
         await crowd.check()

@@ -11,7 +11,7 @@ from rowlock.booking.v1 import booking_pb2 as pb
 from chassis.ids import parse_id
 from services.booking.store.orders import queries
 from tests.integration.booking.booth import Booth
-from tests.integration.booking.test_booking_races import (
+from tests.integration.booking.schedules import (
     GRACE,
     connections,
     guarded_or_not,

@@ -14,7 +14,7 @@ import pytest
 from services.booking.store.holds import queries as hold_queries
 from services.booking.store.orders import queries as order_queries
 from tests.integration.booking.booth import Booth, inventory
-from tests.integration.booking.test_booking_races import EVENT, hold, order
+from tests.integration.booking.schedules import EVENT, hold, order
 from tests.support.databases import at
 
 GRACE = timedelta(seconds=5)

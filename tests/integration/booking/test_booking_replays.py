@@ -14,7 +14,7 @@ from rowlock.booking.v1 import booking_pb2 as pb
 from chassis.ids import parse_id
 from services.booking.store import areas, orders, picture
 from tests.integration.booking.booth import Booth, inventory, refused
-from tests.integration.booking.test_booking_races import (
+from tests.integration.booking.schedules import (
     EVENT,
     GRACE,
     connections,

@@ -7,9 +7,9 @@ from rowlock.booking.v1 import booking_pb2 as pb
 
 from services.booking.expiry import sweep_holds
 from tests.integration.booking.booth import Booth, won
+from tests.integration.booking.schedules import GRACE, connections, guarded_or_not, take_out, until_it_waits
 from tests.integration.booking.test_booking_area_races import LOST
 from tests.integration.booking.test_booking_areas import floor
-from tests.integration.booking.test_booking_races import GRACE, connections, guarded_or_not, take_out, until_it_waits
 
 
 @guarded_or_not
