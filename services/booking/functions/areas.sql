@@ -140,13 +140,15 @@ BEGIN
     RETURN;
   END IF;
 
-  -- What there is, at one moment. If it is not enough and no hold has run out, there is nothing to wait for.
+  -- What there is, at one moment. If it is not enough and no hold has run out, there is nothing to wait for. (The clock
+  -- in a variable: only what stands still during a statement can bound an index.)
+  v_now := clock_timestamp();
   SELECT abs(hashtext(p_account)::bigint) % count(*) INTO v_first FROM area_counter
    WHERE event_id = p_event AND area_id = p_area;
   SELECT sum(c.available)::int AS available,
          (array_agg(c.counter ORDER BY c.counter < v_first, c.counter) FILTER (WHERE c.available >= p_quantity))[1] AS counter,
          EXISTS (SELECT FROM hold h WHERE h.event_id = p_event AND h.area_id = p_area AND NOT h.swept
-                    AND h.expires_at <= clock_timestamp()) AS expired
+                    AND h.expires_at <= v_now) AS expired
     INTO r FROM area_counter c WHERE c.event_id = p_event AND c.area_id = p_area;
   v_left := r.available;
   v_counter := r.counter;
@@ -161,9 +163,10 @@ BEGIN
     v_left := lock_area(p_event, p_area);
     IF v_left < p_quantity THEN
       -- Holds whose time is over give back first. Each has a unit at least, so this is more than anybody asks for.
+      v_now := clock_timestamp();
       SELECT array_agg(q.hold_id) INTO v_expired FROM (
         SELECT h.hold_id FROM hold h WHERE h.event_id = p_event AND h.area_id = p_area AND NOT h.swept
-           AND h.expires_at <= clock_timestamp() ORDER BY h.expires_at LIMIT 100) q;
+           AND h.expires_at <= v_now ORDER BY h.expires_at LIMIT 100) q;
       PERFORM give_holds_back(p_event, p_area, v_expired, interval '0');
       SELECT sum(c.available) INTO v_left FROM area_counter c WHERE c.event_id = p_event AND c.area_id = p_area;
     END IF;

@@ -28,6 +28,7 @@ END $$;
 -- Frees the seats of at most p_limit holds whose time and grace are over, whether their record was ended by a takeover
 -- or not; how many holds. Any number of sweepers may run: each passes over what another has locked, holds and seats
 -- alike. It waits for nobody, so it may lock holds before seats; a hold with a seat that is locked is left for later.
+-- (now() and not clock_timestamp(): only what stands still during a statement can bound the index.)
 CREATE OR REPLACE FUNCTION sweep_holds(p_limit int, p_grace interval) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
@@ -35,7 +36,7 @@ DECLARE
   v_left uuid[];
 BEGIN
   SELECT array_agg(q.hold_id) INTO v_holds FROM (
-    SELECT hold_id FROM hold WHERE NOT swept AND area_id IS NULL AND expires_at <= clock_timestamp() - p_grace
+    SELECT hold_id FROM hold WHERE NOT swept AND area_id IS NULL AND expires_at <= now() - p_grace
      ORDER BY expires_at LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED) q;
   IF v_holds IS NULL THEN RETURN 0; END IF;
   WITH wanted AS (
@@ -71,13 +72,13 @@ BEGIN
   FOR r IN
     SELECT DISTINCT q.event_id, q.area_id FROM (
       SELECT h.event_id, h.area_id FROM hold h
-       WHERE NOT h.swept AND h.area_id IS NOT NULL AND h.expires_at <= clock_timestamp() - p_grace
+       WHERE NOT h.swept AND h.area_id IS NOT NULL AND h.expires_at <= now() - p_grace
        ORDER BY h.expires_at LIMIT p_limit) q
   LOOP
     CONTINUE WHEN NOT pg_try_advisory_xact_lock(hashtextextended('sweep_area_holds ' || r.area_id, r.event_id));
     SELECT array_agg(q.hold_id) INTO v_holds FROM (
       SELECT h.hold_id FROM hold h
-       WHERE h.event_id = r.event_id AND h.area_id = r.area_id AND NOT h.swept AND h.expires_at <= clock_timestamp() - p_grace
+       WHERE h.event_id = r.event_id AND h.area_id = r.area_id AND NOT h.swept AND h.expires_at <= now() - p_grace
        ORDER BY h.expires_at LIMIT p_limit) q;
     PERFORM FROM area_counter c
       WHERE c.event_id = r.event_id AND c.area_id = r.area_id

@@ -15,8 +15,8 @@ SELECT sweep_holds(:most, :grace);
 
 -- name: count_overdue(grace)^
 -- A backlog of more than 10,000 is not counted further: what matters then is how old it is.
-SELECT count(*) AS holds, coalesce(extract(epoch FROM clock_timestamp() - CAST(:grace AS interval) - min(q.expires_at)), 0)::float8 AS seconds
-  FROM (SELECT expires_at FROM hold WHERE NOT swept AND expires_at <= clock_timestamp() - CAST(:grace AS interval)
+SELECT count(*) AS holds, coalesce(extract(epoch FROM now() - CAST(:grace AS interval) - min(q.expires_at)), 0)::float8 AS seconds
+  FROM (SELECT expires_at FROM hold WHERE NOT swept AND expires_at <= now() - CAST(:grace AS interval)
          ORDER BY expires_at LIMIT 10000) q;
 
 -- name: get_offer(event)^

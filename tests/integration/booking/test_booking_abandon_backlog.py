@@ -22,7 +22,7 @@ from services.booking.workers import Workers
 from services.payments.server import PaymentsInternalServicer
 from services.payments.store.attempts import Attempts
 from tests.integration.booking.booth import Booth, inventory
-from tests.integration.booking.test_booking_races import guarded_or_not
+from tests.integration.booking.schedules import guarded_or_not
 from tests.support.servers import Servers
 
 BEFORE, BEHIND = 12, 3  # orders that cannot be decided, and later ones that can

@@ -14,7 +14,7 @@ from rowlock.booking.v1 import booking_pb2 as pb
 from chassis import postgres
 from chassis.errors import reason_of
 from tests.integration.booking.booth import Booth, inventory, refused
-from tests.integration.booking.test_booking_races import guarded_or_not
+from tests.integration.booking.schedules import guarded_or_not
 from tests.support.databases import OWNER, at
 
 WRITTEN = ("event", "seat", "hold", "orders", "order_seat", "outbox", "area_counter")

@@ -12,8 +12,8 @@ from services.booking.monitor import VIOLATIONS as GAUGE
 from services.booking.store.invariants import NAMES
 from services.booking.tickets import issue_tickets
 from tests.integration.booking.booth import Booth, timestamp
+from tests.integration.booking.schedules import connections
 from tests.integration.booking.test_booking_areas import floor
-from tests.integration.booking.test_booking_races import connections
 from tests.integration.cli.conftest import run_command
 from tests.support.servers import Servers
 

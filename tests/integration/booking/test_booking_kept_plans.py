@@ -17,9 +17,7 @@ from tests.support.databases import at
 MOST = 600  # rows and entries of indexes that a call reads, of all tables together
 # Some are for all seats of an event, or for its orders: so much of its own, and nothing of other events'.
 MORE = {"get_states": 2 * SEATS, "get_placed_seats": 5 * SEATS, "get_offer": 3 * SEATS, "list_event_orders": 4 * HOLDS}
-# Some compare with a clock that moves, which bounds no index, and look at what is live; the relay looks at what waits.
-MORE |= {"hold_area": HOLDS, "sweep_area_holds": EVENTS * HOLDS // 4, "sweep_holds": EVENTS * HOLDS // 2}
-MORE |= {"relay of the outbox": 2 * HOLDS}
+MORE |= {"relay of the outbox": 2 * HOLDS}  # it looks at what waits
 
 # The planner's settings as they are without us, for the role and in each function.
 UNSET = """

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from tests.integration.booking.booth import Booth
-from tests.integration.booking.test_booking_races import (
+from tests.integration.booking.schedules import (
     connections,
     guarded_or_not,
     hold,

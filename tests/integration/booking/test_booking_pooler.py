@@ -13,7 +13,7 @@ from rowlock.booking.v1 import booking_pb2 as pb
 
 from services.booking.store.shards import Shard, open_shards
 from tests.integration.booking.booth import EVENT, Booth, caller, inventory, refused
-from tests.integration.booking.test_booking_races import guarded_or_not
+from tests.integration.booking.schedules import guarded_or_not
 from tests.integration.booking.test_booking_shard_name import ALL_SESSIONS, CONTENT
 from tests.support import pooler
 from tests.support.pooler import SESSIONS, Pooler

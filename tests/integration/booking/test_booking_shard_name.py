@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from services.booking.store import shards
 from tests.integration.booking.booth import EVENT, Booth, caller, inventory, refused
-from tests.integration.booking.test_booking_races import guarded_or_not
+from tests.integration.booking.schedules import guarded_or_not
 from tests.support.delay import DelayProxy
 
 CONTENT = (

@@ -22,7 +22,7 @@ from services.catalog.store.events import EventStore
 from services.catalog.store.invariants import InvariantStore
 from services.catalog.store.venues import VenueStore
 from tests.integration.booking.booth import Booth
-from tests.integration.booking.test_booking_races import guarded_or_not
+from tests.integration.booking.schedules import guarded_or_not
 from tests.integration.catalog.house import Catalog, refusal
 from tests.integration.catalog.peers import RecordingBooking, RecordingWaitingRoom
 from tests.support.delay import DelayProxy

@@ -18,7 +18,7 @@ from rowlock.booking.v1 import booking_pb2 as pb
 from rowlock.booking.v1 import booking_pb2_grpc
 
 from tests.integration.booking.booth import EVENT, Booth, caller, inventory
-from tests.integration.booking.test_booking_races import guarded_or_not
+from tests.integration.booking.schedules import guarded_or_not
 
 SECONDS = 20
 GATE = 4711  # an advisory lock
