@@ -103,7 +103,7 @@ END $$;
 CREATE OR REPLACE FUNCTION hold_area(
   p_event bigint, p_account text, p_key text, p_fingerprint bytea, p_area int, p_quantity int, p_grace interval, p_all boolean,
   OUT verdict text, OUT hold_id uuid, OUT used int, OUT few int, OUT retry_time timestamptz)
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
   e event;

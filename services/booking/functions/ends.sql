@@ -1,9 +1,9 @@
--- How holds end but by an order: given back, or swept after their time. (Why no sequential scans: see orders.)
+-- How holds end but by an order: given back, or swept after their time.
 
 -- Gives an account's hold back. NULL: no such hold of the account's; otherwise the state in which it is now ended.
 -- One whose time had run out ends as EXPIRED, one that had ended before stays as it was.
 CREATE OR REPLACE FUNCTION release_hold(p_account text, p_hold uuid) RETURNS text
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
   h hold;
   v_state text;
@@ -30,7 +30,7 @@ END $$;
 -- alike. It waits for nobody, so it may lock holds before seats; a hold with a seat that is locked is left for later.
 -- (now() and not clock_timestamp(): only what stands still during a statement can bound the index.)
 CREATE OR REPLACE FUNCTION sweep_holds(p_limit int, p_grace interval) RETURNS int
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
   v_holds uuid[];
   v_left uuid[];
@@ -64,7 +64,7 @@ END $$;
 -- The same for units, one area a call, of those that no other sweeper is at. Counters are wanted by everybody, so it
 -- waits for them, and therefore locks them first, as everybody does.
 CREATE OR REPLACE FUNCTION sweep_area_holds(p_limit int, p_grace interval) RETURNS int
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
   r record;
   v_holds uuid[];

@@ -2,9 +2,6 @@
 -- statement that locks rows and decides on them in one go decides on what they were before the lock was granted.
 --
 -- The order of locks, everywhere: account, seats ascending, holds ascending, order, outbox.
---
--- No sequential scans: a session keeps the plan that it made while a table was small, and a sale makes tens of thousands
--- of holds before the statistics notice.
 
 -- The lock of an account at an event. No row: nothing to insert, nothing to write. It covers the account's keys and
 -- its cap. Two accounts that fall on one number only wait for each other.
@@ -65,7 +62,7 @@ CREATE OR REPLACE FUNCTION hold_seats(
   p_seat_request int[], p_seat_event bigint[], p_seat int[],
   OUT verdict text[], OUT version int[], OUT hold_id uuid[], OUT expires_at timestamptz[], OUT used int[],
   OUT retry_time timestamptz[], OUT lost_request int[], OUT lost_seat int[])
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
   n int := cardinality(p_account);

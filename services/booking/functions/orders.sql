@@ -1,8 +1,5 @@
 -- Orders. The order of locks is that of holds: account, seats or counters ascending, holds ascending, order, tickets,
 -- outbox. An order's state changes under its account's lock, so it is known before any seat or counter is locked.
---
--- No sequential scans: a session keeps the plan that it made while a table was small, and a sale makes tens of thousands
--- of orders before the statistics notice.
 
 -- Tells whoever may be late of an order's new state, by the stream `booking.orders`. No mail address, no payment token.
 CREATE OR REPLACE FUNCTION publish_order(p_order uuid) RETURNS void LANGUAGE sql AS $$
@@ -19,7 +16,7 @@ $$;
 -- Writes orders of holds that are confirmed, with what they bought, and asks for their charges, if they cost anything.
 CREATE OR REPLACE FUNCTION insert_orders(
   p_order uuid[], p_hold uuid[], p_key text[], p_fingerprint bytea[], p_email text[], p_payment_token text[])
-RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   INSERT INTO orders (order_id, event_id, account, email, hold_id, idempotency_key, fingerprint, ticket_count,
                       currency_code, total_amount, fee_amount, area_id, unit_price, unit_fee, counters, amounts, create_time)
@@ -54,7 +51,7 @@ END $$;
 CREATE OR REPLACE FUNCTION create_order(
   p_account text, p_hold uuid, p_key text, p_fingerprint bytea, p_email text, p_payment_token text, p_grace interval,
   OUT verdict text, OUT order_id uuid, OUT event_id bigint)
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
   h hold;
@@ -116,7 +113,7 @@ END $$;
 CREATE OR REPLACE FUNCTION create_orders(
   p_account text[], p_hold uuid[], p_key text[], p_fingerprint bytea[], p_email text[], p_payment_token text[],
   p_grace interval, OUT order_id uuid[], OUT event_id bigint[])
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
 SET enable_bitmapscan = on SET enable_indexscan = off SET enable_indexonlyscan = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -282,7 +279,7 @@ END $$;
 -- order_state is the order's state after it, event_id and account are the order's.
 CREATE OR REPLACE FUNCTION record_payment_outcome(p_order uuid, p_outcome text, p_reason text, p_grace interval,
   OUT verdict text, OUT order_state text, OUT event_id bigint, OUT account text)
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
   o orders;
   v_seats int[];
@@ -323,7 +320,7 @@ END $$;
 --   USED            one of its tickets has opened the gate
 --   NO_ORDER        none of the account's
 CREATE OR REPLACE FUNCTION cancel_order(p_account text, p_order uuid, OUT verdict text, OUT order_state text)
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
   o orders;
   e event;

@@ -11,7 +11,7 @@ import pytest
 from services.booking.store.shards import open_shards
 from tests.integration.booking.booth import Booth
 from tests.integration.booking.replicas import change
-from tests.integration.booking.season import ALONE, EVENTS, FORGET, GROW, HOLDS, PLANNINGS, SEATS, Day, Meter, little
+from tests.integration.booking.season import ALONE, FORGET, GROW, HOLDS, PLANNINGS, SEATS, Day, Meter, little
 from tests.support.databases import at
 
 MOST = 600  # rows and entries of indexes that a call reads, of all tables together
