@@ -24,8 +24,18 @@ CREATE TABLE IF NOT EXISTS function_file (
   applied_time timestamptz NOT NULL DEFAULT clock_timestamp(), PRIMARY KEY (component, name))"""
 
 
+# The role's own limits and planner are for its service. Whoever waits for a table keeps all that come later waiting.
+SESSION = """
+SET client_min_messages = warning; SET statement_timeout = 0; SET lock_timeout = '5s'; SET enable_seqscan = on;
+SET enable_bitmapscan = on; SET enable_hashjoin = on; SET enable_mergejoin = on; SET enable_material = on"""
+
+
 class MigrationError(Exception):
-    """A migration that was applied is not the one in the file, or two have one number."""
+    """A component's migrations cannot be applied: two have one number."""
+
+
+class ChangedMigration(MigrationError):
+    """A migration that was applied is not the one in the file."""
 
 
 async def migrate(dsn: str, directories: Sequence[Path], parameters: Mapping[str, str] | None = None) -> list[str]:
@@ -38,15 +48,16 @@ async def migrate(dsn: str, directories: Sequence[Path], parameters: Mapping[str
     """
     connection = await asyncpg.connect(dsn, command_timeout=600)
     try:
+        await connection.execute("SET statement_timeout = 0; SET lock_timeout = 0")
         await connection.execute("SELECT pg_advisory_lock($1)", LOCK)
-        await connection.execute("SET client_min_messages = warning")
+        await connection.execute(SESSION)
         await connection.execute(TABLE)
         for name, value in (parameters or {}).items():
             await connection.execute("SELECT set_config($1, $2, false)", name, value)
         applied = []
         for directory in directories:
-            migrated = await _apply(connection, read_migrations(directory))
-            applied += migrated + await _replace(connection, directory.resolve().parent, afresh=bool(migrated))
+            applied += await _apply(connection, read_migrations(directory))
+            applied += await _replace(connection, directory.resolve().parent)
         return applied
     finally:
         await connection.close()
@@ -84,9 +95,11 @@ async def _apply(connection: asyncpg.Connection, migrations: Sequence[Migration]
         if before == each.checksum:
             continue
         if before is not None:
-            raise MigrationError(f"{each.component}/{each.name} was changed after it was applied; write a new one")
+            raise ChangedMigration(f"{each.component}/{each.name} was changed after it was applied; write a new one")
         async with connection.transaction():
             await connection.execute(each.text)
+            # It may have dropped a function or a view: all of them are applied again.
+            await connection.execute("DELETE FROM function_file WHERE component = $1", each.component)
             await connection.execute(
                 "INSERT INTO migration (component, number, name, checksum) VALUES ($1, $2, $3, $4)",
                 *(each.component, each.number, each.name, each.checksum),
@@ -95,10 +108,10 @@ async def _apply(connection: asyncpg.Connection, migrations: Sequence[Migration]
     return applied
 
 
-async def _replace(connection: asyncpg.Connection, component: Path, *, afresh: bool) -> list[str]:
-    """Functions and views, in one transaction: all of them `afresh` after a migration, which may have dropped one."""
+async def _replace(connection: asyncpg.Connection, component: Path) -> list[str]:
+    """Functions and views that have changed, in one transaction."""
     rows = await connection.fetch("SELECT name, checksum FROM function_file WHERE component = $1", component.name)
-    known = {} if afresh else {row["name"]: row["checksum"] for row in rows}
+    known = {row["name"]: row["checksum"] for row in rows}
     replaced = []
     async with connection.transaction():
         for file in sorted((component / "functions").glob("*.sql")):

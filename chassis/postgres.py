@@ -33,7 +33,8 @@ NO_CONNECTION = (
     TimeoutError,
     OSError,
     asyncpg.PostgresConnectionError,
-    asyncpg.CannotConnectNowError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.LockNotAvailableError,
     asyncpg.TooManyConnectionsError,
 )
 

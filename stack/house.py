@@ -11,7 +11,7 @@ from typing import Any
 
 import asyncpg
 
-from chassis.migrate import MigrationError
+from chassis.migrate import ChangedMigration, MigrationError
 from stack.databases import prepare_databases
 from stack.errors import StackError
 from stack.keys import load_secrets
@@ -129,12 +129,12 @@ class House:
         databases = [database for database in self.stores.databases if database.service in services]
         try:
             applied = asyncio.run(prepare_databases(databases, self.secrets, self.ports))
-        except MigrationError as error:
+        except ChangedMigration as error:
             raise StackError(
                 f"The data under {self.home.directory} was made by another version ({error}): go back to that one, or "
                 f"run `make reset`, which deletes what was sold."
             ) from error
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, MigrationError) as error:
             raise StackError(f"The databases could not be prepared: {error}.") from error
         for name in applied:
             print(f"  migrated {name}", flush=True)

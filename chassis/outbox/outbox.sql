@@ -49,9 +49,10 @@ SELECT sink, count(*) FILTER (WHERE parked_time IS NULL) AS waiting,
   FROM outbox WHERE published_time IS NULL GROUP BY sink;
 
 -- name: delete_published(keep_seconds, most)!
--- One bounded statement; rows that another is deleting, or that are being published again, are passed over.
+-- One bounded statement; rows that another is deleting, or that are being published again, are passed over. (now(), for
+-- only what stands still during a statement can bound the index.)
 DELETE FROM outbox WHERE message_id = ANY (ARRAY(
-  SELECT message_id FROM outbox WHERE published_time < clock_timestamp() - :keep_seconds * interval '1 second'
+  SELECT message_id FROM outbox WHERE published_time < now() - :keep_seconds * interval '1 second'
    ORDER BY published_time LIMIT :most FOR UPDATE SKIP LOCKED));
 
 -- name: delete_unread(sinks, keep_seconds, most)!

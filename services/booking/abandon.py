@@ -49,8 +49,8 @@ class Abandoner:
         answered, final or not.
 
         While payments answers, the next round follows at once: an outage of the processor leaves many undecided, and
-        behind them are orders that can be settled. It ends, for whoever was asked rests. No transaction is open
-        meanwhile. Whoever gets no answer waits: no tries are counted, so none is spent.
+        behind them are orders that can be settled. It ends when all that are due were asked, for they rest. No
+        transaction is open meanwhile. Whoever gets no answer waits: no tries are counted, so none is spent.
         """
         claimed = await store.claim_overdue_orders(self.shard, bound=self.bound, rest=REST, most=ORDERS_PER_ROUND)
         verdicts = await asyncio.gather(*map(self._abandon, claimed))

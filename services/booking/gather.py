@@ -26,6 +26,7 @@ MOST_WAITING = 4096  # requests: at a few thousand a second, more than MOST_SECO
 MOST_SECONDS = 3.0  # a request waits for its turn; longer than any healthy wait, shorter than a caller's patience
 WATCH_SECONDS = 0.25  # between two looks at who has waited too long
 QUIET_TURNS = 16  # of the event loop without an arrival: then what is left has not come yet
+MOST_TURNS = 128  # with arrivals in between; the database must not stand idle for ever
 
 BATCH = Histogram("booking_batch_size", "Requests of one call", ["call"], buckets=(1, 2, 4, 8, 16, 32, 64))
 RERUNS = Counter("booking_reruns_total", "Requests that were run again alone", ["call"])
@@ -126,8 +127,10 @@ class Gatherer(Generic[RequestT, VerdictT]):
         """Lets in what the event loop has at hand: requests are unpacked a few a turn, while answers go out. A batch
         of four times the size costs each of its requests half."""
         quiet = 0
-        while quiet < QUIET_TURNS and len(self.waiting) < LARGEST_BATCH:
+        for _ in range(MOST_TURNS):
             before = len(self.waiting)
+            if quiet == QUIET_TURNS or before >= LARGEST_BATCH:
+                return
             await asyncio.sleep(0)
             quiet = 0 if len(self.waiting) > before else quiet + 1
 
@@ -211,7 +214,12 @@ class Gatherer(Generic[RequestT, VerdictT]):
     async def _traced(
         self, call: Call[RequestT, VerdictT], batch: Sequence[_Waiting[RequestT, VerdictT]]
     ) -> list[VerdictT]:
-        """A span of its own, for a call is nobody's alone; it links to those of its callers that are recorded."""
-        links = [trace.Link(waiting.caller) for waiting in batch if waiting.caller.trace_flags.sampled]
-        with tracer.start_as_current_span(f"booking.{self.name}", links=links):
-            return await call([waiting.request for waiting in batch])
+        """With a span in the trace of the first of its callers that is recorded, linked to the others."""
+        requests = [waiting.request for waiting in batch]
+        recorded = [waiting.caller for waiting in batch if waiting.caller.trace_flags.sampled]
+        if not recorded:
+            return await call(requests)
+        parent = trace.set_span_in_context(trace.NonRecordingSpan(recorded[0]))
+        links = [trace.Link(caller) for caller in recorded[1:]]
+        with tracer.start_as_current_span(f"booking.{self.name}", parent, links=links):
+            return await call(requests)

@@ -32,19 +32,22 @@ ON CONFLICT (event_id, area_id, counter) DO UPDATE SET available = excluded.avai
 
 -- name: count_areas(event)
 -- Units by what has them, at one moment. An expired hold's units can be held now, so they count as available.
+-- The event's orders are read once, and not once for each area.
+WITH o AS MATERIALIZED (
+  SELECT area_id, sum(ticket_count) FILTER (WHERE state = 'PENDING_PAYMENT') AS pending_payment,
+         sum(ticket_count) FILTER (WHERE state = 'CONFIRMED') AS sold,
+         -- A cancelled order that still names its counters has not given its units back, and never will.
+         sum(ticket_count) FILTER (WHERE state = 'CANCELLED' AND counters IS NOT NULL) AS blocked
+    FROM orders WHERE event_id = :event AND area_id IS NOT NULL GROUP BY area_id)
 SELECT a.area_id,
        (SELECT sum(c.available) FROM area_counter c WHERE c.event_id = a.event_id AND c.area_id = a.area_id)
          + h.expired AS available,
-       h.held, o.pending_payment, o.sold, o.blocked
+       h.held, coalesce(o.pending_payment, 0) AS pending_payment, coalesce(o.sold, 0) AS sold,
+       coalesce(o.blocked, 0) AS blocked
   FROM area a
+  LEFT JOIN o ON o.area_id = a.area_id
  CROSS JOIN LATERAL (
    SELECT coalesce(sum(ticket_count) FILTER (WHERE expires_at <= clock_timestamp()), 0) AS expired,
           coalesce(sum(ticket_count) FILTER (WHERE expires_at > clock_timestamp()), 0) AS held
      FROM hold WHERE event_id = a.event_id AND area_id = a.area_id AND NOT swept) h
- CROSS JOIN LATERAL (
-   SELECT coalesce(sum(ticket_count) FILTER (WHERE state = 'PENDING_PAYMENT'), 0) AS pending_payment,
-          coalesce(sum(ticket_count) FILTER (WHERE state = 'CONFIRMED'), 0) AS sold,
-          -- A cancelled order that still names its counters has not given its units back, and never will.
-          coalesce(sum(ticket_count) FILTER (WHERE state = 'CANCELLED' AND counters IS NOT NULL), 0) AS blocked
-     FROM orders WHERE event_id = a.event_id AND area_id = a.area_id) o
  WHERE a.event_id = :event ORDER BY a.area_id;

@@ -22,7 +22,7 @@ NAMES = query_names(FILE)
 # one that was made while the tables were small would take hours.
 COUNTED = "SELECT count(*) OVER () AS violations, broken.* FROM ({}) broken LIMIT $1"
 WHOLE_TABLES = """
-SET LOCAL statement_timeout = '60s'; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_seqscan = on;
+SET LOCAL statement_timeout = '50s'; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_seqscan = on;
 SET LOCAL enable_bitmapscan = on; SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on;
 SET LOCAL enable_material = on
 """

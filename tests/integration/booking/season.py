@@ -11,6 +11,8 @@ import asyncpg
 from rowlock.booking.v1 import booking_pb2 as pb
 
 from chassis.outbox import Message, Relay
+from chassis.outbox.keeper import KEEP_SECONDS, MOST_DELETED
+from chassis.outbox.statements import queries as outbox
 from services.booking.rows import HoldRequest, OrderRequest
 from services.booking.store import abandon, areas, holds, orders, picture, tickets
 from services.booking.store.shards import Shard
@@ -132,6 +134,12 @@ class Meter:
             return [connection.get_server_pid() for connection in found]
 
 
+async def delete_published(connection: asyncpg.Connection) -> str:
+    """What the keeper deletes: nothing is old enough."""
+    status: str = await outbox.delete_published(connection, keep_seconds=KEEP_SECONDS, most=MOST_DELETED)
+    return status
+
+
 class Day:
     """Calls of every kind, on the connections that the product keeps for them; each under the meter."""
 
@@ -228,6 +236,8 @@ class Day:
         assert await self.meter("get_states", picture.get_states(self.shard, EVENT))
         assert await self.meter("get_placed_seats", picture.get_placed_seats(self.shard, EVENT))
         assert await self.meter("get_offer", holds.get_offer(self.shard, EVENT))
+        assert await self.meter("count_areas", areas.count_areas(self.shard, EVENT))
+        await self.meter("delete_published", self.shard.write(delete_published))
 
     async def units(self, account: str, area: int, quantity: int) -> UUID | None:
         """The hold's id."""

@@ -205,11 +205,11 @@ async def test_create_order_at_the_end_of_the_grace_is_counted_at_the_other_book
     await put_gate(replicas, "create_order", "verdict := 'CREATED';")
     await put_gate(replicas, "create_orders", "UPDATE hold h SET state = 'CONFIRMED'")
     held = await a.hold("ann", *range(1, 9))
-    await a.age(held.hold_id, 3.5)
+    await a.age(held.hold_id, 2.5)
     async with closed_gate(a):
         confirm = asyncio.create_task(a.order("ann", held.hold_id))
         await until_they_wait(a)
-        await asyncio.sleep(1.6)
+        await asyncio.sleep(2.6)
         more = asyncio.create_task(answers(b.hold("ann", *range(11, 19))))
         if guarded:
             await until_they_wait(a, 2)

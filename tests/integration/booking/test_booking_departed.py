@@ -98,7 +98,7 @@ async def test_after_10000_callers_have_left_nothing_is_left(
     assert not await booth.execute("SELECT FROM seat WHERE state <> 'AVAILABLE'")
     assert await booth.areas() == {1: {"available": UNITS}}
     assert await booth.broken() == {}
-    assert (await asyncio.wait_for(booth.hold("late", 1, 2), 2)).hold_id
+    assert (await asyncio.wait_for(booth.hold("late", 1, 2), 10)).hold_id
 
 
 async def test_control_a_leak_is_seen(
@@ -131,12 +131,12 @@ async def test_control_a_write_that_is_cut_is_seen(
 
 @pytest.mark.parametrize("wanted", ["hold", "order"])
 async def test_a_commit_goes_on_without_its_caller(replicas: Replicas, wanted: str) -> None:
-    """The commit itself takes half a second, as when the standby is slow; the caller has a tenth."""
+    """The commit itself takes two seconds, as when the standby is slow; the caller has half a one."""
     booth = replicas.a
     held = await booth.hold("ann", 1)
     table = {"hold": "hold", "order": "orders"}[wanted]
     await booth.execute(
-        "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(0.5); RETURN NULL; END$$"
+        "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(2); RETURN NULL; END$$"
     )
     await booth.execute(
         f"CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON {table} DEFERRABLE INITIALLY DEFERRED"
@@ -150,9 +150,9 @@ async def test_a_commit_goes_on_without_its_caller(replicas: Replicas, wanted: s
         order = pb.CreateOrderRequest(hold_id=held.hold_id, payment_token="pm")
         return booth.public.CreateOrder(order, metadata=caller("ann", key="k"), **options)
 
-    assert (await refused(call(timeout=0.15)))[0] == grpc.StatusCode.DEADLINE_EXCEEDED
+    assert (await refused(call(timeout=0.5)))[0] == grpc.StatusCode.DEADLINE_EXCEEDED
     assert not await booth.execute(f"SELECT FROM {table} WHERE idempotency_key = 'k'")
-    for _ in range(100):
+    for _ in range(500):
         rows = await booth.execute(f"SELECT * FROM {table} WHERE idempotency_key = 'k'")
         if rows:
             break
@@ -174,11 +174,11 @@ async def test_a_release_goes_on_without_its_caller(
     if not guarded:
         monkeypatch.setattr(shards, "finish", Writes(shielded=False).finish)
     held = await booth.hold("ann", 1)
-    await change(booth, "release_hold", {"RETURN v_state;": "PERFORM pg_sleep(0.5); RETURN v_state;"})
+    await change(booth, "release_hold", {"RETURN v_state;": "PERFORM pg_sleep(1); RETURN v_state;"})
     request = pb.ReleaseHoldRequest(hold_id=held.hold_id)
-    call = booth.public.ReleaseHold(request, metadata=caller("ann"), timeout=0.2)
+    call = booth.public.ReleaseHold(request, metadata=caller("ann"), timeout=0.4)
     assert (await refused(call))[0] == grpc.StatusCode.DEADLINE_EXCEEDED
-    await asyncio.sleep(1)
+    await asyncio.sleep(2)
     state = (await booth.get_hold("ann", held.hold_id)).state
     assert state == (pb.HOLD_STATE_RELEASED if guarded else pb.HOLD_STATE_ACTIVE)
 
@@ -207,7 +207,7 @@ async def test_the_wait_for_a_connection_is_bounded(lines: tuple[DelayProxy, Del
     assert (await replicas.b.hold("bob", 5)).hold_id  # the other booking's network is well
     lines[0].resume()
     await until_idle(replicas.a)
-    assert (await asyncio.wait_for(replicas.a.hold("cid", 7), 5)).hold_id
+    assert (await asyncio.wait_for(replicas.a.hold("cid", 7), 10)).hold_id
     assert await replicas.b.broken() == {}
 
 

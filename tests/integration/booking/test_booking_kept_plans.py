@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
+from services.booking.store import shards
 from services.booking.store.shards import open_shards
 from tests.integration.booking.booth import Booth
 from tests.integration.booking.replicas import change
@@ -17,6 +18,7 @@ from tests.support.databases import at
 MOST = 600  # rows and entries of indexes that a call reads, of all tables together
 # Some are for all seats of an event, or for its orders: so much of its own, and nothing of other events'.
 MORE = {"get_states": 2 * SEATS, "get_placed_seats": 5 * SEATS, "get_offer": 3 * SEATS, "list_event_orders": 4 * HOLDS}
+MORE |= {"count_areas": 4 * HOLDS}
 MORE |= {"relay of the outbox": 2 * HOLDS}  # it looks at what waits
 
 # The planner's settings as they are without us, for the role and in each function.
@@ -61,16 +63,16 @@ async def booth(database: Callable[..., Awaitable[str]], open_replica: Callable[
 @asynccontextmanager
 async def sessions(booth: Booth) -> AsyncIterator[Day]:
     """New ones, as a booking that starts has them."""
-    shards = await open_shards({"s1": booth.dsn}, pool_size=2)
+    opened = await open_shards({"s1": booth.dsn}, pool_size=2)
     observer = await asyncpg.connect(at(booth.dsn, user="postgres"))
     await set_patience(observer, "60s")
-    await shards["s1"].pool.expire_connections()
+    await opened["s1"].pool.expire_connections()
     try:
-        yield Day(shards["s1"], Meter(observer, shards["s1"]))
+        yield Day(opened["s1"], Meter(observer, opened["s1"]))
     finally:
         await set_patience(observer, "5s")
         await observer.close()
-        await shards.close()
+        await opened.close()
 
 
 async def set_patience(observer: asyncpg.Connection, longest: str) -> None:
@@ -113,12 +115,17 @@ async def test_calls_read_no_more_when_the_tables_have_grown(booth: Booth) -> No
         assert excess(new.meter.read) == {}
 
 
-async def test_without_the_planners_settings_every_call_reads_too_much(booth: Booth) -> None:
-    """The control."""
+async def test_without_the_planners_settings_most_calls_read_too_much(
+    booth: Booth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control; and booking does not start without them."""
     await booth.execute(UNSET)
+    with pytest.raises(RuntimeError, match="enable_seqscan is 'on'"):
+        await open_shards({"s1": booth.dsn}, pool_size=2)
+    monkeypatch.setattr(shards, "SETTINGS", {})
     async with sessions(booth) as kept:
         read = await read_after_growth(kept)
-        assert excess(read).keys() == read.keys()
+        assert len(excess(read)) > len(read) // 2  # which, depends on when the statistics were last renewed
 
 
 async def test_a_call_off_its_index_reads_too_much(booth: Booth) -> None:
