@@ -20,7 +20,7 @@ MAX_TRIES = 3  # the first, and at most two more: a deadlock's loser always wins
 POOL_WAIT_SECONDS = (
     2.0  # longer than any healthy wait, shorter than a caller's patience: a paused standby fills the pool
 )
-MOST_SECONDS = 60.0  # of a statement; only a standby that is paused, or a network that is cut, takes so long
+MOST_SECONDS = 60.0  # with a connection; only a standby that is paused, or a network that is cut, takes so long
 STATEMENTS = 100  # prepared and kept by a connection; more than any service has
 POOL_WAIT = Histogram("rowlock_pool_wait_seconds", "Wait for a pooled connection", ["pool"])
 
@@ -84,7 +84,6 @@ async def open_pool(
         reset=_keep,
         server_settings={"application_name": name},
         statement_cache_size=statements,
-        command_timeout=MOST_SECONDS,
     )
     for setting, wanted in (expect or {}).items():
         found = await pool.fetchval("SELECT current_setting($1)", setting)
@@ -173,9 +172,14 @@ async def _keep(_connection: asyncpg.Connection) -> None:
 
 @asynccontextmanager
 async def acquire(pool: asyncpg.Pool, name: str = "") -> AsyncIterator[asyncpg.Connection]:
-    """A connection, within POOL_WAIT_SECONDS; refused as UNAVAILABLE after that, or when the database goes away."""
+    """A connection, within POOL_WAIT_SECONDS; refused as UNAVAILABLE after that, or when the database goes away.
+
+    For MOST_SECONDS at most; then it is dropped, and not cancelled as asyncpg's own time-out would: a commit that waits
+    for the standby goes on.
+    """
     with POOL_WAIT.labels(name).time(), _refusals():
         connection = await pool.acquire(timeout=POOL_WAIT_SECONDS)
+    patience = asyncio.get_running_loop().call_later(MOST_SECONDS, connection.terminate)
     try:
         yield connection
     except (*LOST, asyncpg.InterfaceError) as error:
@@ -183,6 +187,7 @@ async def acquire(pool: asyncpg.Pool, name: str = "") -> AsyncIterator[asyncpg.C
             raise  # a mistake of ours; on a closed connection it is what the end of a transaction makes of the loss
         raise Unavailable(WENT_AWAY) from error
     finally:
+        patience.cancel()
         with suppress(TimeoutError):  # over a network that is cut a cancelled query is never confirmed
             await pool.release(connection, timeout=POOL_WAIT_SECONDS)
 

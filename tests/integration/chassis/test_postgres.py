@@ -34,6 +34,34 @@ async def test_the_wait_for_a_connection_is_bounded(pool: asyncpg.Pool, monkeypa
                 pass
 
 
+SLOW_COMMIT = """
+CREATE TABLE kept (n int);
+CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(1); RETURN NULL; END$$;
+CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON kept DEFERRABLE INITIALLY DEFERRED
+  FOR EACH ROW EXECUTE FUNCTION slow();
+"""
+
+
+@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "control"])
+async def test_a_commit_that_takes_too_long_is_left_and_not_cut(
+    pool: asyncpg.Pool, guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control has asyncpg's own time-out, which cancels."""
+    await pool.execute(SLOW_COMMIT)
+
+    async def keep() -> None:
+        async with acquire(pool) as connection:
+            await connection.execute("INSERT INTO kept VALUES (1)", timeout=None if guarded else 0.3)
+
+    with monkeypatch.context() as patched:
+        if guarded:
+            patched.setattr(postgres, "MOST_SECONDS", 0.3)
+        with pytest.raises(Unavailable):
+            await keep()
+    await asyncio.sleep(2)
+    assert await pool.fetchval("SELECT count(*) FROM kept") == (1 if guarded else 0)
+
+
 @pytest.mark.parametrize("in_a_transaction", [False, True])
 async def test_a_session_that_ends_means_unknown(pool: asyncpg.Pool, dsn: str, in_a_transaction: bool) -> None:
     async def work() -> None:
