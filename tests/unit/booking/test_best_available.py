@@ -1,7 +1,6 @@
 """Which seats are the best, rung by rung; and what a commercial system answers on its own charts."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -132,22 +131,9 @@ def test_several_candidates_share_no_seat_and_would_leave_none_single() -> None:
     assert [block.key for (block,) in found] == sorted(block.key for (block,) in found)
 
 
-@pytest.fixture(scope="module")
-def charts() -> Path:
-    """The commercial system's charts and answers, which are not ours to copy. Where they should be they must be: with
-    CI or ROWLOCK_REQUIRE_SHARED_DATA set their absence fails."""
-    root = os.environ.get("ROWLOCK_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data")
-    path = Path(root) / "seatsio"
-    if not (path / "best-available.json").exists():
-        must = os.environ.get("CI") or os.environ.get("ROWLOCK_REQUIRE_SHARED_DATA")
-        (pytest.fail if must else pytest.skip)(
-            "NOT CHECKED against a commercial system: its charts are not here; ROWLOCK_SHARED_DATA says where they are"
-        )
-    return path
-
-
 @pytest.mark.parametrize("number", range(CASES))
-def test_best_available_agrees_with_a_commercial_system(charts: Path, number: int) -> None:
+def test_best_available_agrees_with_a_commercial_system(shared_data: Path, number: int) -> None:
+    charts = shared_data / "seatsio"
     cases = json.loads((charts / "best-available.json").read_text())["cases"]
     assert len(cases) == CASES
     case: dict[str, Any] = cases[number]
