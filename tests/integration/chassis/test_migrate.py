@@ -81,3 +81,19 @@ async def test_functions_are_replaced_all_or_none(empty: str, tmp_path: Path) ->
     connection = await asyncpg.connect(empty)
     assert await connection.fetchval("SELECT count(*) FROM pg_proc WHERE proname = 'f'") == 0
     await connection.close()
+
+
+async def test_a_view_that_a_migration_dropped_comes_back_also_after_a_run_that_broke(
+    empty: str, tmp_path: Path
+) -> None:
+    directory = write(tmp_path, "0001_a.sql", "CREATE TABLE a (n int)")
+    functions = directory.parent / "functions"
+    functions.mkdir()
+    (functions / "v.sql").write_text("CREATE OR REPLACE VIEW v AS SELECT n FROM a")
+    await migrate(empty, [directory])
+    write(tmp_path, "0002_b.sql", "DROP VIEW v")
+    (functions / "broken.sql").write_text("SELECT 1/0")
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        await migrate(empty, [directory])
+    (functions / "broken.sql").unlink()
+    assert await migrate(empty, [directory]) == ["tried/v.sql"]
