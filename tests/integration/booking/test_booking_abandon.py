@@ -47,22 +47,6 @@ class CountingPayments(PaymentsInternalServicer):
 
 
 @pytest.fixture
-async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
-    running = Sandbox(tmp_path)
-    await running.start()
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-async def line(sandbox: Sandbox) -> AsyncIterator[Line]:
-    opened = Line(sandbox.url)
-    await opened.open()
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
 async def desk(database: Callable[..., Awaitable[str]], line: Line) -> AsyncIterator[Desk]:
     """Payments' database, worker and processor."""
     pool = await asyncpg.create_pool(await database("payments"), min_size=1, max_size=10)

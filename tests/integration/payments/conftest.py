@@ -12,25 +12,9 @@ from services.payments.processor import StripeProcessor
 from services.payments.store.attempts import Attempts
 from tests.integration.payments.desk import BOOKING, Booking, Desk
 from tests.integration.payments.process import Payments
-from tests.integration.processor.sandbox_process import API_KEY, Line, Sandbox
+from tests.integration.processor.sandbox_process import API_KEY, Line
 from tests.support.pooler import POOLED, Pooler
 from tests.support.servers import Servers
-
-
-@pytest.fixture
-async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
-    running = Sandbox(tmp_path)
-    await running.start()
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-async def line(sandbox: Sandbox) -> AsyncIterator[Line]:
-    opened = Line(sandbox.url)
-    await opened.open()
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -1,20 +1,11 @@
 """A running sandbox processor."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import stripe
 
 from tests.integration.processor.sandbox_process import API_KEY, Sandbox
-
-
-@pytest.fixture
-async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
-    running = Sandbox(tmp_path)
-    await running.start()
-    yield running
-    running.stop()
 
 
 @pytest.fixture
