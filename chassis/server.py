@@ -26,6 +26,9 @@ from chassis.workers import Worker
 LARGEST_MESSAGE_BYTES = 32 * 1024 * 1024  # an inventory of 200,000 seats is about 8 MB
 # Less than a channel's KEEPALIVE_MS: else a client that asks over a quiet stream whether we live is sent away for it.
 SHORTEST_PING_INTERVAL_MS = 10_000
+# Calls that have arrived and that Python has not taken yet. Over 1,000, gRPC would answer some with a bare CANCELLED,
+# which tells a caller nothing; all that the edge sends at once (10,000) are taken, and refused over `concurrent_calls`.
+MOST_UNTAKEN_CALLS = 16_384
 LARGEST_METADATA_BYTES = 64 * 1024  # twice what the edge lets in; gRPC's 8 KB would make a browser's cookies a 429
 
 GARBAGE_THRESHOLD = 20_000  # objects; Python's 700 looks for garbage every other call, and finds none
@@ -52,6 +55,8 @@ class Server:
                 ("grpc.max_send_message_length", LARGEST_MESSAGE_BYTES),
                 ("grpc.max_metadata_size", LARGEST_METADATA_BYTES),
                 ("grpc.absolute_max_metadata_size", LARGEST_METADATA_BYTES),
+                ("grpc.server.max_pending_requests", MOST_UNTAKEN_CALLS),
+                ("grpc.server.max_pending_requests_hard_limit", MOST_UNTAKEN_CALLS),
                 ("grpc.http2.min_ping_interval_without_data_ms", SHORTEST_PING_INTERVAL_MS),
                 ("grpc.so_reuseport", 0),  # a second process on a busy port must fail, not share it in silence
             ],

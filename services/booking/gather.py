@@ -1,10 +1,11 @@
 """Requests that arrive together go to the database together: one call for many holds costs a sixth of a call for each.
 
 A call starts when the one before has ended, never on a timer, so a lone caller waits for nobody. What arrives meanwhile
-is the next one, and after a call of many all that the event loop has at hand. Requests that touch the same as one under
-way (a seat, an account, and so perhaps a key), or as an earlier one that waits, are left for later, in order. A call
-takes no lock that another session has: a request that met one is run again alone, where its wait is nobody else's, and
-so is every request of a call that failed, for one may be to blame and the others are new or replays.
+is the next one, and after a call of many all that the event loop has at hand. Each thing that requests touch (a seat,
+an account, and so perhaps a key) has a queue; whoever is first in all of its queues may go, and stays first until its
+end. So no two requests of a call touch the same, nobody overtakes, and a crowd at one seat holds up nobody elsewhere. A
+call takes no lock that another session has: a request that met one is run again alone, where its wait is nobody else's,
+and so is every request of a call that failed, for one may be to blame and the others are new or replays.
 """
 
 import asyncio
@@ -21,8 +22,8 @@ from prometheus_client import Counter, Histogram
 from chassis.errors import Unavailable
 
 LARGEST_BATCH = 64  # requests of a call; twice as many would save little
-LOOK_AHEAD = 256  # requests looked at for one call, so that a queue for one seat costs its others little
 MOST_WAITING = 4096  # requests: at a few thousand a second, more than MOST_SECONDS of work
+MOST_AT_ONE = 256  # of them in the queue of one thing, where a call takes one: some milliseconds each
 MOST_SECONDS = 3.0  # a request waits for its turn; longer than any healthy wait, shorter than a caller's patience
 WATCH_SECONDS = 0.25  # between two looks at who has waited too long
 QUIET_TURNS = 16  # of the event loop without an arrival: then what is left has not come yet
@@ -54,6 +55,8 @@ class _Waiting(Generic[RequestT, VerdictT]):
     answer: asyncio.Future[VerdictT]
     since: float
     caller: trace.SpanContext
+    behind: int = 0  # of its queues have another one first
+    begun: bool = False  # a call has it, or it is to be run again alone
 
 
 class Gatherer(Generic[RequestT, VerdictT]):
@@ -70,10 +73,11 @@ class Gatherer(Generic[RequestT, VerdictT]):
     ) -> None:
         self.name, self.together, self.alone, self.touched = name, together, alone, touched
         self.batch_size, self.reruns = BATCH.labels(name), RERUNS.labels(name)
-        self.waiting: deque[_Waiting[RequestT, VerdictT]] = deque()
-        self.again: deque[_Waiting[RequestT, VerdictT]] = deque()  # to be run alone
-        self.under_way: set[Hashable] = set()  # what calls and reruns touch, those in `again` too
-        self.unanswered, self.closed = 0, False
+        self.present: dict[_Waiting[RequestT, VerdictT], None] = {}  # all that have no end yet, in order of arrival
+        self.queues: dict[Hashable, list[_Waiting[RequestT, VerdictT]]] = {}
+        self.ready: deque[_Waiting[RequestT, VerdictT]] = deque()  # first in all of their queues, and not begun
+        self.again: dict[_Waiting[RequestT, VerdictT], None] = {}  # to be run alone, in this order
+        self.closed = False
         self.tasks: list[asyncio.Task[None]] = []
 
     async def ask(self, request: RequestT) -> VerdictT:
@@ -81,33 +85,31 @@ class Gatherer(Generic[RequestT, VerdictT]):
 
         Raises what the request's run alone raised, or Unavailable when its turn did not come.
         """
-        if self.closed or self.unanswered >= MOST_WAITING:
+        touched = frozenset(self.touched(request))
+        if self.closed or len(self.present) >= MOST_WAITING or self._is_crowded(touched):
             raise Unavailable("Too many are waiting; try again with the same key.")
         if not self.tasks:
             self._start()
         loop = asyncio.get_running_loop()
         caller = trace.get_current_span().get_span_context()
-        touched = self._touched_by(request)
         waiting: _Waiting[RequestT, VerdictT] = _Waiting(request, touched, loop.create_future(), loop.time(), caller)
-        self.waiting.append(waiting)
-        self.unanswered += 1
-        self.work.set()
+        self._come(waiting)
         return await waiting.answer
 
     async def close(self) -> None:
         """Takes no more, and returns when everything that was taken has its answer."""
         self.closed = True
         if self.tasks:
-            while self.unanswered:
-                self.answered.clear()
-                await self.answered.wait()
+            while self.present:
+                self.left.clear()
+                await self.left.wait()
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
     def _start(self) -> None:
         """On the loop of the first caller."""
-        self.work, self.rerun, self.answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.work, self.rerun, self.left = asyncio.Event(), asyncio.Event(), asyncio.Event()
         runs = [self._run_together(), *map(self._run_alone, self.alone), self._watch()]
         self.tasks = [asyncio.create_task(run, context=Context()) for run in runs]  # in nobody's span
 
@@ -118,7 +120,7 @@ class Gatherer(Generic[RequestT, VerdictT]):
                 await self._arrivals()
             batch = self._take()
             if not batch:
-                self.work.clear()  # set by an arrival, and by the end of any call
+                self.work.clear()
                 await self.work.wait()
                 continue
             await self._call(batch)
@@ -128,14 +130,13 @@ class Gatherer(Generic[RequestT, VerdictT]):
         of four times the size costs each of its requests half."""
         quiet = 0
         for _ in range(MOST_TURNS):
-            before = len(self.waiting)
+            before = len(self.ready)
             if quiet == QUIET_TURNS or before >= LARGEST_BATCH:
                 return
             await asyncio.sleep(0)
-            quiet = 0 if len(self.waiting) > before else quiet + 1
+            quiet = 0 if len(self.ready) > before else quiet + 1
 
     async def _call(self, batch: list[_Waiting[RequestT, VerdictT]]) -> None:
-        self.under_way.update(*(waiting.touched for waiting in batch))
         self.batch_size.observe(len(batch))
         verdicts: Sequence[VerdictT | None]
         try:
@@ -146,7 +147,7 @@ class Gatherer(Generic[RequestT, VerdictT]):
         for waiting, verdict in zip(batch, verdicts, strict=True):
             if verdict is None or verdict.word == "BUSY":
                 self.reruns.inc()
-                self.again.append(waiting)
+                self.again[waiting] = None
                 self.rerun.set()
             else:
                 self._end(waiting, verdict)
@@ -156,7 +157,8 @@ class Gatherer(Generic[RequestT, VerdictT]):
             while not self.again:
                 self.rerun.clear()
                 await self.rerun.wait()
-            waiting = self.again.popleft()
+            waiting = next(iter(self.again))
+            del self.again[waiting]
             outcome: VerdictT | Exception = GONE
             if not waiting.answer.done():
                 try:
@@ -170,46 +172,76 @@ class Gatherer(Generic[RequestT, VerdictT]):
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             oldest = asyncio.get_running_loop().time() - MOST_SECONDS
-            for queue, end in ((self.waiting, self._answer), (self.again, self._end)):
-                for waiting in [waiting for waiting in queue if waiting.since < oldest]:
-                    queue.remove(waiting)
-                    end(waiting, Unavailable("The database did not answer in time; try again with the same key."))
+            for waiting in [waiting for waiting in self.present if waiting.since < oldest]:
+                late = Unavailable("The database did not answer in time; try again with the same key.")
+                if waiting in self.again:
+                    del self.again[waiting]
+                    self._end(waiting, late)
+                elif waiting.behind:
+                    self._end(waiting, late)
+                elif not waiting.begun:
+                    self._answer(waiting, late)  # and it ends when its turn comes
+
+    def _is_crowded(self, touched: Iterable[Hashable]) -> bool:
+        return any(len(self.queues.get(thing, ())) >= MOST_AT_ONE for thing in touched)
+
+    def _come(self, waiting: _Waiting[RequestT, VerdictT]) -> None:
+        """To the end of its queues."""
+        self.present[waiting] = None
+        for thing in waiting.touched:
+            queue = self.queues.get(thing)
+            if queue:
+                queue.append(waiting)
+                waiting.behind += 1
+            else:
+                self.queues[thing] = [waiting]
+        if not waiting.behind:
+            self._may_go(waiting)
+
+    def _leave(self, waiting: _Waiting[RequestT, VerdictT]) -> None:
+        """Whoever is first now, may go."""
+        del self.present[waiting]
+        self.left.set()
+        for thing in waiting.touched:
+            queue = self.queues[thing]
+            if queue[0] is not waiting:
+                queue.remove(waiting)
+                continue
+            del queue[0]
+            if not queue:
+                del self.queues[thing]
+                continue
+            queue[0].behind -= 1
+            if not queue[0].behind:
+                self._may_go(queue[0])
+
+    def _may_go(self, waiting: _Waiting[RequestT, VerdictT]) -> None:
+        self.ready.append(waiting)
+        self.work.set()
 
     def _take(self) -> list[_Waiting[RequestT, VerdictT]]:
         """The next call's requests."""
         batch: list[_Waiting[RequestT, VerdictT]] = []
-        later: list[_Waiting[RequestT, VerdictT]] = []
-        touched = set(self.under_way)
-        for _ in range(min(len(self.waiting), LOOK_AHEAD)):
-            if len(batch) == LARGEST_BATCH:
-                break
-            waiting = self.waiting.popleft()
+        while self.ready and len(batch) < LARGEST_BATCH:
+            waiting = self.ready.popleft()
             if waiting.answer.done():
-                self._answer(waiting, GONE)
-                continue
-            (batch if touched.isdisjoint(waiting.touched) else later).append(waiting)
-            touched |= waiting.touched  # also of those left for later: nobody overtakes on a seat
-        self.waiting.extendleft(reversed(later))
+                self._end(waiting, GONE)
+            else:
+                waiting.begun = True
+                batch.append(waiting)
         return batch
 
     def _end(self, waiting: _Waiting[RequestT, VerdictT], outcome: VerdictT | Exception) -> None:
-        """What it touched is free for the next call."""
-        self.under_way -= waiting.touched
-        self.work.set()
+        self._leave(waiting)
         self._answer(waiting, outcome)
 
     def _answer(self, waiting: _Waiting[RequestT, VerdictT], outcome: VerdictT | Exception) -> None:
-        self.unanswered -= 1
-        self.answered.set()
         if waiting.answer.done():
             return  # its caller has gone
         if isinstance(outcome, Exception):
             waiting.answer.set_exception(outcome)
         else:
             waiting.answer.set_result(outcome)
-
-    def _touched_by(self, request: RequestT) -> frozenset[Hashable]:
-        return frozenset(self.touched(request))
 
     async def _traced(
         self, call: Call[RequestT, VerdictT], batch: Sequence[_Waiting[RequestT, VerdictT]]

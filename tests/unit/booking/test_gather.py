@@ -8,7 +8,7 @@ import pytest
 
 from chassis.errors import Unavailable
 from services.booking import gather
-from services.booking.gather import LARGEST_BATCH, MOST_TURNS, QUIET_TURNS, Gatherer
+from services.booking.gather import LARGEST_BATCH, MOST_AT_ONE, MOST_TURNS, QUIET_TURNS, Gatherer
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,8 @@ async def test_a_departed_callers_request_goes_on_once_it_is_under_way_and_is_dr
     calls.gate.set()
     assert await words([later]) == ["DONE"]
     assert calls.made == [["under way"], ["later"]]
-    assert asked.unanswered == 0
+    assert not asked.present
+    assert not asked.queues
 
 
 async def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,10 +185,52 @@ async def test_a_wait_is_bounded_and_ends_nothing_that_is_under_way(monkeypatch:
     (first, second) = await ask(asked, Request("first", (1,)), Request("second", (1,)))
     with pytest.raises(Unavailable):
         await second
-    assert asked.under_way == {1}  # by the first, which the second only waited for
+    assert len(asked.present) == len(asked.queues[1]) == 1  # the first, which the second only waited for
     calls.gate.set()
     assert await words([first]) == ["DONE"]
     assert calls.made == [["first"]]
+
+
+async def test_crowds_at_some_things_hold_up_nobody_elsewhere() -> None:
+    calls = Calls(busy={"locked"})
+    calls.rerun_gate.clear()
+    calls.gate.set()
+    asked = gatherer(calls)
+    (locked,) = await ask(asked, Request("locked", (1, 2, 3)))
+    crowd = await ask(asked, *(Request("fan", (1 + number % 3,)) for number in range(600)))
+    (stranger,) = await ask(asked, Request("stranger", (4,)))
+    assert await words([stranger]) == ["DONE"]
+    calls.rerun_gate.set()
+    assert await words([locked, *crowd]) == ["AGAIN"] + ["DONE"] * 600
+    assert calls.made[2:] == [["fan"] * 3] * 200
+    assert not asked.queues
+
+
+async def test_a_crowd_at_one_thing_is_bounded() -> None:
+    calls = Calls()
+    asked = gatherer(calls)
+    tasks = await ask(asked, *(Request("fan", (1, number + 2)) for number in range(MOST_AT_ONE)))
+    with pytest.raises(Unavailable):
+        await asked.ask(Request("one more", (0, 1)))
+    tasks += await ask(asked, Request("stranger", (0,)))
+    calls.gate.set()
+    assert await words(tasks) == ["DONE"] * (MOST_AT_ONE + 1)
+
+
+async def test_who_waited_too_long_behind_another_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(gather, "WATCH_SECONDS", 0.02)
+    calls = Calls(busy={"locked"})
+    calls.rerun_gate.clear()
+    calls.gate.set()
+    asked = gatherer(calls)
+    (locked, late) = await ask(asked, Request("locked", (1,)), Request("late", (1, 2)))
+    with pytest.raises(Unavailable):
+        await late
+    assert await words(await ask(asked, Request("stranger", (2,)))) == ["DONE"]
+    calls.rerun_gate.set()
+    assert await words([locked]) == ["AGAIN"]
+    assert not asked.queues
 
 
 async def test_close_lets_everything_end_and_takes_no_more() -> None:
