@@ -3,13 +3,13 @@
 import re
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
-from rowlock.booking.v1 import booking_pb2
+from rowlock.booking.v1.booking_pb2 import RepublishOrdersRequest
 from rowlock.booking.v1.booking_pb2_grpc import BookingAdminServiceStub
-from rowlock.payments.v1 import payments_pb2
-from rowlock.payments.v1.payments_pb2_grpc import PaymentsAdminServiceStub
+from rowlock.outbox.v1.outbox_pb2 import DropMessageRequest, ListOutboxRequest, OutboxMessage, RetryMessageRequest
+from rowlock.outbox.v1.outbox_pb2_grpc import OutboxAdminServiceStub
 
 from chassis.ids import parse_id
 from cli.errors import WRONG_USE, CliError
@@ -23,10 +23,7 @@ MOST_LISTED = 10_000  # more than that is a sink that is away, not a list to rea
 ZONE = "UTC"  # messages have no venue
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
-STUBS: dict[str, tuple[Any, Any]] = {
-    "booking": (BookingAdminServiceStub, booking_pb2),
-    "payments": (PaymentsAdminServiceStub, payments_pb2),
-}
+SERVICES = ("booking", "payments")
 
 MessageId = Annotated[str, typer.Argument(help="msg_…, as listed.")]
 
@@ -37,7 +34,7 @@ class Listed(NamedTuple):
     """What one service said; `error` if it said nothing, or not all."""
 
     service: str
-    messages: list[Any]
+    messages: list[OutboxMessage]
     error: CliError | None
 
 
@@ -45,14 +42,13 @@ class Outbox:
     """One service's outbox: of all its databases."""
 
     def __init__(self, name: str) -> None:
-        stub, self.messages = STUBS[name]
         self.service = Service(name)
-        self.admin = stub(self.service.channel)
+        self.admin = OutboxAdminServiceStub(self.service.channel)
 
-    def list(self, *, parked: bool) -> list[Any]:
+    def list(self, *, parked: bool) -> list[OutboxMessage]:
         """All pages, MOST_LISTED messages at most."""
-        found: list[Any] = []
-        query = self.messages.ListOutboxRequest(parked=parked, page_size=PAGE_SIZE)
+        found: list[OutboxMessage] = []
+        query = ListOutboxRequest(parked=parked, page_size=PAGE_SIZE)
         while True:
             page = self.service.ask(self.admin.ListOutbox, query)
             found.extend(page.messages)
@@ -62,11 +58,11 @@ class Outbox:
 
     def retry(self, message_id: str) -> None:
         """Gives a parked message all its tries again."""
-        self.service.ask(self.admin.RetryOutboxMessage, self.messages.RetryOutboxMessageRequest(message_id=message_id))
+        self.service.ask(self.admin.RetryMessage, RetryMessageRequest(message_id=message_id))
 
     def drop(self, message_id: str) -> None:
         """Gives a parked message up."""
-        self.service.ask(self.admin.DropOutboxMessage, self.messages.DropOutboxMessageRequest(message_id=message_id))
+        self.service.ask(self.admin.DropMessage, DropMessageRequest(message_id=message_id))
 
 
 @app.command("list")
@@ -75,7 +71,7 @@ def list_outbox(
     as_json: AsJson = False,
 ) -> None:
     """What waits in the outboxes of booking and payments, oldest first. Exit status 3 if one did not answer."""
-    listed = [_list(name, parked=parked, quiet=as_json) for name in STUBS]
+    listed = [_list(name, parked=parked, quiet=as_json) for name in SERVICES]
     if as_json:
         errors = {service: error.message for service, _, error in listed if error}
         print_json({"messages": {service: messages for service, messages, _ in listed}, "errors": errors})
@@ -118,9 +114,9 @@ def republish(
     """Send what became of orders to the stream booking.orders again."""
     start = parse_since(since)
     with working("publishing again", quiet=as_json):
-        booking = Outbox("booking")
-        request = booking_pb2.RepublishOrdersRequest(start_time=timestamp(start))
-        answer = booking.service.ask(booking.admin.RepublishOrders, request)
+        booking = Service("booking")
+        admin = BookingAdminServiceStub(booking.channel)
+        answer = booking.ask(admin.RepublishOrders, RepublishOrdersRequest(start_time=timestamp(start)))
     if as_json:
         print_json(answer)
     else:

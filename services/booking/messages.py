@@ -165,18 +165,9 @@ def invariant_message(invariant: Invariant) -> invariant_pb2.Invariant:
     )
 
 
-def outbox_message(entry: Entry) -> pb.OutboxMessage:
-    """For an operator. Every aggregate is an order."""
-    return pb.OutboxMessage(
-        message_id=entry.message_id,
-        sink=entry.sink,
-        aggregate_id=id_text("ord", entry.database, UUID(entry.aggregate_id)),
-        kind=entry.kind,
-        create_time=_timestamp(entry.created_time),
-        refusals=entry.refusals,
-        last_refusal=entry.last_refusal,
-        park_time=_timestamp(entry.parked_time) if entry.parked_time else None,
-    )
+def aggregate_text(entry: Entry) -> str:
+    """Every aggregate of the outbox is an order."""
+    return id_text("ord", entry.database, UUID(entry.aggregate_id))
 
 
 def inventory_of(request: pb.PutInventoryRequest) -> Inventory:

@@ -9,6 +9,7 @@ from rowlock.booking.v1 import booking_pb2_grpc
 
 from chassis.errors import InvalidArgument
 from chassis.outbox import Outboxes
+from chassis.outbox.server import outbox_service
 from chassis.server import Server
 from chassis.tokens import Caller, caller_of, idempotency_key_of
 from services.booking.areas import Areas
@@ -16,6 +17,7 @@ from services.booking.best_seats import BestSeats
 from services.booking.holds import Holds
 from services.booking.inventory import Inventories
 from services.booking.messages import (
+    aggregate_text,
     ask_of,
     counts_message,
     event_order_message,
@@ -25,7 +27,6 @@ from services.booking.messages import (
     inventory_of,
     order_message,
     order_state,
-    outbox_message,
     ticket_message,
 )
 from services.booking.monitor import check_invariants
@@ -157,24 +158,6 @@ class BookingAdminServicer(booking_pb2_grpc.BookingAdminServiceServicer):
         seats = await self.inventories.count_seats(request.event_id)
         return counts_message(seats, await self.areas.count_areas(request.event_id))
 
-    async def ListOutbox(self, request: pb.ListOutboxRequest, context: Context) -> pb.ListOutboxResponse:
-        entries, token = await self.outboxes.list_outbox(
-            parked=request.parked, page_size=request.page_size, page_token=request.page_token
-        )
-        return pb.ListOutboxResponse(messages=map(outbox_message, entries), next_page_token=token)
-
-    async def RetryOutboxMessage(
-        self, request: pb.RetryOutboxMessageRequest, context: Context
-    ) -> pb.RetryOutboxMessageResponse:
-        await self.outboxes.retry_message(request.message_id)
-        return pb.RetryOutboxMessageResponse()
-
-    async def DropOutboxMessage(
-        self, request: pb.DropOutboxMessageRequest, context: Context
-    ) -> pb.DropOutboxMessageResponse:
-        await self.outboxes.drop_message(request.message_id)
-        return pb.DropOutboxMessageResponse()
-
     async def RepublishOrders(self, request: pb.RepublishOrdersRequest, context: Context) -> pb.RepublishOrdersResponse:
         count = await self.outboxes.republish(ORDERS_SINK, request.start_time.ToDatetime(tzinfo=UTC))
         return pb.RepublishOrdersResponse(message_count=count)
@@ -191,8 +174,9 @@ def add_servicers(
     tickets: Tickets,
     inventories: Inventories,
 ) -> None:
-    """All three services."""
+    """What accounts, other services and operators call."""
     services = pb.DESCRIPTOR.services_by_name
+    admin = BookingAdminServicer(shards=shards, inventories=inventories, areas=areas, orders=orders)
     server.add(
         services["BookingService"],
         booking_pb2_grpc.add_BookingServiceServicer_to_server,
@@ -203,11 +187,8 @@ def add_servicers(
         booking_pb2_grpc.add_BookingInternalServiceServicer_to_server,
         BookingInternalServicer(inventories=inventories, orders=orders),
     )
-    server.add(
-        services["BookingAdminService"],
-        booking_pb2_grpc.add_BookingAdminServiceServicer_to_server,
-        BookingAdminServicer(shards=shards, inventories=inventories, areas=areas, orders=orders),
-    )
+    server.add(services["BookingAdminService"], booking_pb2_grpc.add_BookingAdminServiceServicer_to_server, admin)
+    server.add(*outbox_service(admin.outboxes, aggregate_text))
 
 
 def _caller(context: Context) -> Caller:

@@ -1,15 +1,14 @@
 """Proto in, rule, proto out."""
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from rowlock.invariant.v1 import invariant_pb2
 from rowlock.money.v1 import money_pb2
 from rowlock.payments.v1 import payments_pb2, payments_pb2_grpc
 
-from chassis.outbox import Entry, Outboxes
+from chassis.outbox import Outboxes
+from chassis.outbox.server import outbox_service
 from chassis.server import Server
 from services.payments import charges
 from services.payments.rows import Attempt, Charge, State
@@ -20,13 +19,14 @@ DATABASE = "payments"  # as ids of messages and metrics name it
 
 
 def add_servicers(server: Server, *, attempts: Attempts, invariants: Invariants, taken: Callable[[], None]) -> None:
-    """Both services of payments."""
+    """What booking asks, and what operators do."""
     services = payments_pb2.DESCRIPTOR.services_by_name
     internal = PaymentsInternalServicer(attempts=attempts, taken=taken)
     admin = PaymentsAdminServicer(attempts=attempts, invariants=invariants)
     register = payments_pb2_grpc
     server.add(services["PaymentsInternalService"], register.add_PaymentsInternalServiceServicer_to_server, internal)
     server.add(services["PaymentsAdminService"], register.add_PaymentsAdminServiceServicer_to_server, admin)
+    server.add(*outbox_service(Outboxes({DATABASE: attempts.pool})))
 
 
 class PaymentsInternalServicer(payments_pb2_grpc.PaymentsInternalServiceServicer):
@@ -57,7 +57,6 @@ class PaymentsAdminServicer(payments_pb2_grpc.PaymentsAdminServiceServicer):
 
     def __init__(self, *, attempts: Attempts, invariants: Invariants) -> None:
         self.attempts, self.invariants = attempts, invariants
-        self.outboxes = Outboxes({DATABASE: attempts.pool})
 
     async def CheckInvariants(
         self, request: payments_pb2.CheckInvariantsRequest, context: Any
@@ -80,58 +79,20 @@ class PaymentsAdminServicer(payments_pb2_grpc.PaymentsAdminServiceServicer):
     ) -> payments_pb2.GetAttemptResponse:
         return attempt_message(await charges.get_attempt(self.attempts, request.order_id))
 
-    async def ListOutbox(
-        self, request: payments_pb2.ListOutboxRequest, context: Any
-    ) -> payments_pb2.ListOutboxResponse:
-        entries, token = await self.outboxes.list_outbox(
-            parked=request.parked, page_size=request.page_size, page_token=request.page_token
-        )
-        return payments_pb2.ListOutboxResponse(messages=map(outbox_message, entries), next_page_token=token)
-
-    async def RetryOutboxMessage(
-        self, request: payments_pb2.RetryOutboxMessageRequest, context: Any
-    ) -> payments_pb2.RetryOutboxMessageResponse:
-        await self.outboxes.retry_message(request.message_id)
-        return payments_pb2.RetryOutboxMessageResponse()
-
-    async def DropOutboxMessage(
-        self, request: payments_pb2.DropOutboxMessageRequest, context: Any
-    ) -> payments_pb2.DropOutboxMessageResponse:
-        await self.outboxes.drop_message(request.message_id)
-        return payments_pb2.DropOutboxMessageResponse()
-
 
 def attempt_message(attempt: Attempt) -> payments_pb2.GetAttemptResponse:
     asked = money_pb2.Money(currency_code=attempt.currency_code, amount_minor=attempt.amount_minor)
-    return payments_pb2.GetAttemptResponse(
+    message = payments_pb2.GetAttemptResponse(
         order_id=attempt.order_id,
         state=state_of(attempt),
         amount=asked if attempt.currency_code else None,
         processor_reference=attempt.processor_reference or "",
         failure_reason=attempt.failure_reason or "",
         send_count=attempt.send_count,
-        create_time=timestamp_of(attempt.create_time),
     )
-
-
-def outbox_message(entry: Entry) -> payments_pb2.OutboxMessage:
-    return payments_pb2.OutboxMessage(
-        message_id=entry.message_id,
-        sink=entry.sink,
-        aggregate_id=entry.aggregate_id,
-        kind=entry.kind,
-        create_time=timestamp_of(entry.created_time),
-        refusals=entry.refusals,
-        last_refusal=entry.last_refusal,
-        park_time=timestamp_of(entry.parked_time) if entry.parked_time else None,
-    )
+    message.create_time.FromDatetime(attempt.create_time)
+    return message
 
 
 def state_of(attempt: Attempt) -> "payments_pb2.AttemptState.ValueType":
     return payments_pb2.AttemptState.Value(f"ATTEMPT_STATE_{attempt.state}")
-
-
-def timestamp_of(time: datetime) -> Timestamp:
-    stamp = Timestamp()
-    stamp.FromDatetime(time)
-    return stamp

@@ -1,5 +1,6 @@
 """Servicers on a real grpc.aio server at port 0."""
 
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -18,9 +19,17 @@ class Servers:
 
     async def start(self, *additions: tuple[ServiceDescriptor, Any, Any]) -> grpc.aio.Channel:
         """`start((descriptor, add_to_server, servicer), …)`: a channel to a new server; see `address_of`."""
+
+        def add(server: Server) -> None:
+            for addition in additions:
+                server.add(*addition)
+
+        return await self.start_service(add)
+
+    async def start_service(self, add_servicers: Callable[[Server], None]) -> grpc.aio.Channel:
+        """The same with all that a service adds itself."""
         server = Server(ServiceSettings(drain_seconds=0), "test")
-        for addition in additions:
-            server.add(*addition)
+        add_servicers(server)
         port = await server.start()
         channel = open_channel(f"127.0.0.1:{port}")
         self.running.append((server, channel))

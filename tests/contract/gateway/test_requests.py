@@ -51,6 +51,7 @@ UNKNOWN = [
     "/ready",
     "/rowlock.booking.v1.BookingService/HoldSeats",
     "/rowlock.booking.v1.BookingAdminService/CheckInvariants",
+    "/rowlock.outbox.v1.OutboxAdminService/ListOutbox",
     "/grpc.health.v1.Health/Check",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
     "/index.html",

@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
-from rowlock.booking.v1 import booking_pb2 as pb
 from rowlock.booking.v1 import booking_pb2_grpc
 
 from chassis.postgres import STATEMENTS
@@ -15,7 +15,7 @@ from services.booking.holds import Holds
 from services.booking.inventory import Inventories
 from services.booking.orders import Orders
 from services.booking.sales import Sales
-from services.booking.server import BookingAdminServicer, BookingInternalServicer, BookingServicer
+from services.booking.server import add_servicers
 from services.booking.settings import Settings
 from services.booking.store.shards import open_shards
 from services.booking.tickets import Tickets
@@ -53,18 +53,16 @@ async def open_replica(servers: Servers, pooled: Pooler) -> AsyncIterator[Callab
         orders = Orders(
             shards=shards, sales=sales, grace=grace, created=workers.order_created, confirmed=workers.order_confirmed
         )
-        inventories = Inventories(shards=shards)
-        channel = await servers.start(
-            *_additions(
-                BookingServicer(
-                    holds=holds,
-                    best=BestSeats(holds=holds, spread=spread),
-                    areas=areas,
-                    orders=orders,
-                    tickets=Tickets(shards=shards, orders=orders),
-                ),
-                BookingInternalServicer(inventories=inventories, orders=orders),
-                BookingAdminServicer(shards=shards, inventories=inventories, areas=areas, orders=orders),
+        channel = await servers.start_service(
+            partial(
+                add_servicers,
+                shards=shards,
+                holds=holds,
+                best=BestSeats(holds=holds, spread=spread),
+                areas=areas,
+                orders=orders,
+                tickets=Tickets(shards=shards, orders=orders),
+                inventories=Inventories(shards=shards),
             )
         )
         booth = Booth(
@@ -116,12 +114,3 @@ async def replicas(
     yield opened
     for line in lines:
         line.delay_seconds = 0
-
-
-def _additions(*servicers: Any) -> list[tuple[Any, Any, Any]]:
-    services = pb.DESCRIPTOR.services_by_name
-    names = ("BookingService", "BookingInternalService", "BookingAdminService")
-    return [
-        (services[name], getattr(booking_pb2_grpc, f"add_{name}Servicer_to_server"), servicer)
-        for name, servicer in zip(names, servicers, strict=True)
-    ]

@@ -4,15 +4,15 @@ import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import NamedTuple
 
 import asyncpg
 import pytest
-from rowlock.payments.v1 import payments_pb2, payments_pb2_grpc
 
 from chassis import outbox
 from chassis.ids import format_id
-from services.payments.server import PaymentsAdminServicer
+from services.payments.server import add_servicers
 from services.payments.store.attempts import Attempts
 from services.payments.store.invariants import Invariants
 from tests.integration.booking.booth import Booth
@@ -45,9 +45,8 @@ async def house(
     booth = await open_booth("s1", "s2")
     payments = await asyncpg.create_pool(await database("payments"), min_size=1, max_size=4)
     attempts = Attempts(payments, ambiguity_seconds=600, claim_seconds=30)
-    servicer = PaymentsAdminServicer(attempts=attempts, invariants=Invariants(payments))
-    service = payments_pb2.DESCRIPTOR.services_by_name["PaymentsAdminService"]
-    await servers.start((service, payments_pb2_grpc.add_PaymentsAdminServiceServicer_to_server, servicer))
+    serve = partial(add_servicers, attempts=attempts, invariants=Invariants(payments), taken=lambda: None)
+    await servers.start_service(serve)
     booking_port, payments_port = (server.port for server, _ in servers.running)
     environment = {
         "ROWLOCK_CLI_BOOKING": f"127.0.0.1:{booking_port}",

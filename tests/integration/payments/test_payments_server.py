@@ -1,5 +1,6 @@
 """ChargeOrder and the admin calls on a real server; outcomes on their way to a real booking server."""
 
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -13,13 +14,11 @@ from rowlock.payments.v1 import payments_pb2_grpc as stubs
 from chassis.errors import reason_of
 from chassis.outbox import Message, SinkUnavailable
 from services.payments.peers import Booking as BookingPeer
-from services.payments.server import PaymentsAdminServicer, PaymentsInternalServicer
+from services.payments.server import add_servicers
 from services.payments.store.attempts import Attempts
 from services.payments.store.invariants import Invariants
 from tests.integration.payments.desk import BOOKING, ORDER, Booking, Desk, charge_of
 from tests.support.servers import Servers
-
-SERVICES = pb.DESCRIPTOR.services_by_name
 
 
 def request(**changes: Any) -> pb.ChargeOrderRequest:
@@ -39,12 +38,8 @@ async def woken() -> list[int]:
 @pytest.fixture
 async def channel(servers: Servers, pool: asyncpg.Pool, woken: list[int]) -> grpc.aio.Channel:
     attempts = Attempts(pool, ambiguity_seconds=600, claim_seconds=30)
-    internal = PaymentsInternalServicer(attempts=attempts, taken=lambda: woken.append(1))
-    admin = PaymentsAdminServicer(attempts=attempts, invariants=Invariants(pool))
-    return await servers.start(
-        (SERVICES["PaymentsInternalService"], stubs.add_PaymentsInternalServiceServicer_to_server, internal),
-        (SERVICES["PaymentsAdminService"], stubs.add_PaymentsAdminServiceServicer_to_server, admin),
-    )
+    serve = partial(add_servicers, attempts=attempts, invariants=Invariants(pool), taken=lambda: woken.append(1))
+    return await servers.start_service(serve)
 
 
 async def refusal(call: Any) -> tuple[str, str]:
