@@ -1,37 +1,21 @@
 """`rowlock invariants`: every service is asked whether one of its promises broke."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from rowlock.booking.v1 import booking_pb2
-from rowlock.booking.v1.booking_pb2_grpc import BookingAdminServiceStub
-from rowlock.catalog.v1 import catalog_pb2
-from rowlock.catalog.v1.catalog_pb2_grpc import CatalogAdminServiceStub
-from rowlock.payments.v1 import payments_pb2
-from rowlock.payments.v1.payments_pb2_grpc import PaymentsAdminServiceStub
-from rowlock.seatfeed.v1 import seatfeed_pb2
-from rowlock.seatfeed.v1.seatfeed_pb2_grpc import SeatFeedAdminServiceStub
-from rowlock.waitingroom.v1 import waitingroom_pb2
-from rowlock.waitingroom.v1.waitingroom_pb2_grpc import WaitingRoomAdminServiceStub
+from rowlock.invariant.v1.invariant_pb2 import CheckInvariantsRequest, Invariant
+from rowlock.invariant.v1.invariant_pb2_grpc import InvariantAdminServiceStub
 
 from cli.endpoints import SERVICES
 from cli.errors import CliError
 from cli.output import working
 from cli.services import Service
 
-STUBS: dict[str, tuple[Any, Any]] = {
-    "catalog": (CatalogAdminServiceStub, catalog_pb2),
-    "booking": (BookingAdminServiceStub, booking_pb2),
-    "payments": (PaymentsAdminServiceStub, payments_pb2),
-    "waitingroom": (WaitingRoomAdminServiceStub, waitingroom_pb2),
-    "seatfeed": (SeatFeedAdminServiceStub, seatfeed_pb2),
-}
-
 
 class Checked(NamedTuple):
     """What one service said: its invariants, or why it said nothing."""
 
     service: str
-    invariants: list[Any]
+    invariants: list[Invariant]
     error: CliError | None
 
 
@@ -47,7 +31,7 @@ def check_all(*, quiet: bool) -> list[Checked]:
     return checked
 
 
-def verdict_on(invariant: Any) -> str:
+def verdict_on(invariant: Invariant) -> str:
     """How many rows break it, `kept`, or `not known`; with a mark when a part of the service could not be asked."""
     if invariant.violations < 0:
         return "not known"
@@ -55,8 +39,7 @@ def verdict_on(invariant: Any) -> str:
     return f"{found}, not all known" if invariant.unchecked else found
 
 
-def _check(name: str) -> list[Any]:
-    stub, messages = STUBS[name]
+def _check(name: str) -> list[Invariant]:
     service = Service(name)
-    answer = service.ask(stub(service.channel).CheckInvariants, messages.CheckInvariantsRequest())
+    answer = service.ask(InvariantAdminServiceStub(service.channel).CheckInvariants, CheckInvariantsRequest())
     return list(answer.invariants)

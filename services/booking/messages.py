@@ -7,7 +7,6 @@ from uuid import UUID
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from rowlock.booking.v1 import booking_pb2 as pb
-from rowlock.invariant.v1 import invariant_pb2
 from rowlock.money.v1.money_pb2 import Money
 
 from chassis.outbox import Entry
@@ -18,7 +17,6 @@ from services.booking.rows import (
     EventOrder,
     HeldArea,
     Hold,
-    Invariant,
     Inventory,
     Order,
     PricedSeat,
@@ -35,7 +33,6 @@ SELECTION_MODES = {
     pb.SELECTION_MODE_ANY: "ANY",
     pb.SELECTION_MODE_BEST_AVAILABLE: "BEST_AVAILABLE",
 }
-UNKNOWN = -1  # violations, where no query answered
 
 
 def ask_of(request: pb.BestAvailable) -> Ask:
@@ -150,18 +147,6 @@ def counts_message(counts: SeatCounts, areas: Iterable[AreaCounts]) -> pb.CountS
             )
             for area in areas
         ],
-    )
-
-
-def invariant_message(invariant: Invariant) -> invariant_pb2.Invariant:
-    """For an operator. Nobody is told 0 of what is not known."""
-    unknown = invariant.unchecked and not invariant.violations
-    return invariant_pb2.Invariant(
-        name=invariant.name,
-        description=invariant.description,
-        violations=UNKNOWN if unknown else invariant.violations,
-        examples=invariant.examples,
-        unchecked=invariant.unchecked,
     )
 
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import structlog
 from prometheus_client import Counter, Gauge
 
-from services.booking.rows import Finding, Invariant
+from chassis.invariants import Invariant
+from services.booking.rows import Finding
 from services.booking.store import invariants as store
 from services.booking.store.shards import Shards
-
-MOST_EXAMPLES = 10
 
 VIOLATIONS = Gauge(
     "booking_invariant_violations", "Rows that break a promise; NaN when that is not known", ["shard", "invariant"]
@@ -50,6 +49,6 @@ def _sum_up(findings: Sequence[Finding]) -> Invariant:
         name=findings[0].name,
         description=findings[0].description,
         violations=sum(finding.violations for finding in findings),
-        examples=tuple(example for finding in findings for example in finding.examples)[:MOST_EXAMPLES],
-        unchecked=tuple(f"{finding.shard}: {finding.failure}" for finding in findings if finding.failure),
+        examples=[example for finding in findings for example in finding.examples],
+        unchecked=[f"{finding.shard}: {finding.failure}" for finding in findings if finding.failure],
     )

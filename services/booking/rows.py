@@ -361,17 +361,6 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Invariant:
-    """An invariant over all shards: what those found that could be asked, and of the others a line each, with why."""
-
-    name: str
-    description: str
-    violations: int
-    examples: tuple[str, ...]
-    unchecked: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class EventSales:
     """What happened at an event since the last report."""
 

@@ -1,6 +1,7 @@
 """The RPCs: message in, rule, message out."""
 
 from datetime import UTC
+from functools import partial
 from typing import Any
 
 import grpc
@@ -8,6 +9,7 @@ from rowlock.booking.v1 import booking_pb2 as pb
 from rowlock.booking.v1 import booking_pb2_grpc
 
 from chassis.errors import InvalidArgument
+from chassis.invariants import invariant_service
 from chassis.outbox import Outboxes
 from chassis.outbox.server import outbox_service
 from chassis.server import Server
@@ -23,7 +25,6 @@ from services.booking.messages import (
     event_order_message,
     held_message,
     hold_message,
-    invariant_message,
     inventory_of,
     order_message,
     order_state,
@@ -141,12 +142,8 @@ class BookingAdminServicer(booking_pb2_grpc.BookingAdminServiceServicer):
     """For operators and the on-sale simulator."""
 
     def __init__(self, *, shards: Shards, inventories: Inventories, areas: Areas, orders: Orders) -> None:
-        self.shards, self.inventories, self.areas, self.orders = shards, inventories, areas, orders
+        self.inventories, self.areas, self.orders = inventories, areas, orders
         self.outboxes = Outboxes({name: shard.pool for name, shard in shards.items()})
-
-    async def CheckInvariants(self, request: pb.CheckInvariantsRequest, context: Context) -> pb.CheckInvariantsResponse:
-        findings = await check_invariants(self.shards)
-        return pb.CheckInvariantsResponse(invariants=map(invariant_message, findings))
 
     async def ListEventOrders(self, request: pb.ListEventOrdersRequest, context: Context) -> pb.ListEventOrdersResponse:
         orders, token = await self.orders.list_event_orders(
@@ -188,6 +185,7 @@ def add_servicers(
         BookingInternalServicer(inventories=inventories, orders=orders),
     )
     server.add(services["BookingAdminService"], booking_pb2_grpc.add_BookingAdminServiceServicer_to_server, admin)
+    server.add(*invariant_service(partial(check_invariants, shards)))
     server.add(*outbox_service(admin.outboxes, aggregate_text))
 
 

@@ -1,8 +1,11 @@
 """Runs catalog: `python -m services.catalog`."""
 
+from functools import partial
+
 from rowlock.catalog.v1 import catalog_pb2, catalog_pb2_grpc
 
 from chassis.client import open_channel
+from chassis.invariants import invariant_service
 from chassis.postgres import EXPECTED_SETTINGS, open_pool
 from chassis.server import Server, run_main
 from chassis.settings import load_settings
@@ -11,7 +14,7 @@ from services.catalog.peers import GrpcPeers
 from services.catalog.server import CatalogAdminServicer, CatalogServicer
 from services.catalog.settings import CatalogSettings
 from services.catalog.store.events import EventStore
-from services.catalog.store.invariants import InvariantStore
+from services.catalog.store.invariants import check_invariants
 from services.catalog.store.venues import VenueStore
 from services.catalog.workers import all_workers
 
@@ -29,7 +32,6 @@ async def main() -> None:
     admin = CatalogAdminServicer(
         events=events,
         venues=venues,
-        invariants=InvariantStore(pool),
         peers=peers,
         shards=settings.shards,
     )
@@ -38,6 +40,7 @@ async def main() -> None:
     browsing = CatalogServicer(events=events, venues=venues)
     server.add(services["CatalogService"], catalog_pb2_grpc.add_CatalogServiceServicer_to_server, browsing)
     server.add(services["CatalogAdminService"], catalog_pb2_grpc.add_CatalogAdminServiceServicer_to_server, admin)
+    server.add(*invariant_service(partial(check_invariants, pool)))
     await server.run(all_workers(events, peers))
     await booking.close(None)
     await waitingroom.close(None)

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from rowlock.catalog.v1 import catalog_pb2 as pb2
-from rowlock.invariant.v1 import invariant_pb2
 from rowlock.money.v1 import money_pb2
 
 from chassis.errors import InvalidArgument
@@ -18,7 +17,6 @@ from services.catalog.rows import (
     Area,
     Event,
     EventFilter,
-    Invariant,
     Plan,
     SaleRules,
     SeatRow,
@@ -103,15 +101,6 @@ def summary_message(summary: VenueSummary) -> pb2.VenueSummary:
         version=summary.version,
         seat_count=summary.seat_count,
         categories=summary.categories,
-    )
-
-
-def invariant_message(invariant: Invariant) -> invariant_pb2.Invariant:
-    return invariant_pb2.Invariant(
-        name=invariant.name,
-        description=invariant.description,
-        violations=invariant.violations,
-        examples=invariant.examples,
     )
 
 

@@ -206,13 +206,3 @@ class EventFilter:
     city: str | None = None
     date_from: date | None = None
     date_to: date | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Invariant:
-    """A promise, checked."""
-
-    name: str
-    description: str
-    violations: int
-    examples: tuple[str, ...]

@@ -11,7 +11,6 @@ from services.catalog.ids import event_key, venue_text
 from services.catalog.paging import format_token, page_size_of, parse_token
 from services.catalog.plan_cache import PlanCache
 from services.catalog.store.events import EventStore
-from services.catalog.store.invariants import InvariantStore
 from services.catalog.store.venues import VenueStore
 
 LIST_CACHE = "public, max-age=5, s-maxage=15, stale-while-revalidate=60"
@@ -73,11 +72,10 @@ class CatalogAdminServicer(catalog_pb2_grpc.CatalogAdminServiceServicer):
         *,
         events: EventStore,
         venues: VenueStore,
-        invariants: InvariantStore,
         peers: publishing.Peers,
         shards: tuple[str, ...],
     ) -> None:
-        self.events, self.venues, self.invariants, self.peers, self.shards = events, venues, invariants, peers, shards
+        self.events, self.venues, self.peers, self.shards = events, venues, peers, shards
 
     async def ImportVenue(self, request: pb2.ImportVenueRequest, context: Any) -> pb2.ImportVenueResponse:
         done = await venues.import_venue(
@@ -106,10 +104,6 @@ class CatalogAdminServicer(catalog_pb2_grpc.CatalogAdminServiceServicer):
             event_key(request.event_id), events=self.events, venues=self.venues, peers=self.peers
         )
         return pb2.PublishEventResponse(event=messages.event_message(event))
-
-    async def CheckInvariants(self, request: pb2.CheckInvariantsRequest, context: Any) -> pb2.CheckInvariantsResponse:
-        invariants = await self.invariants.check_invariants()
-        return pb2.CheckInvariantsResponse(invariants=[messages.invariant_message(found) for found in invariants])
 
 
 async def _cacheable(context: Any, policy: str, content: bytes) -> None:

@@ -16,7 +16,6 @@ from services.payments.processor import StripeProcessor
 from services.payments.server import DATABASE, add_servicers
 from services.payments.settings import PaymentsSettings
 from services.payments.store.attempts import Attempts
-from services.payments.store.invariants import Invariants
 from services.payments.workers import MEASURE_SECONDS, ChargeWorker, measure_once
 
 
@@ -42,7 +41,7 @@ async def main() -> None:
     keeper = Worker("keep_outbox", Keeper(pool, DATABASE, sinks=["booking"]).run_once, KEEPER_SECONDS)
     measure = Worker("measure", partial(measure_once, attempts), MEASURE_SECONDS)
     server = Server(s, "payments")
-    add_servicers(server, attempts=attempts, invariants=Invariants(pool), taken=charges.wake.set)
+    add_servicers(server, attempts=attempts, taken=charges.wake.set)
     await server.run([charges, relay, keeper, measure])
     await charging.settle(s.drain_seconds)
     await finished()

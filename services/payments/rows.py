@@ -96,13 +96,3 @@ class Verdict:
     @property
     def decided(self) -> bool:
         return self.state in (State.SUCCEEDED, State.FAILED)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """An invariant, checked."""
-
-    name: str
-    description: str
-    violations: int
-    examples: list[str]

@@ -1,31 +1,33 @@
 """Proto in, rule, proto out."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from rowlock.invariant.v1 import invariant_pb2
 from rowlock.money.v1 import money_pb2
 from rowlock.payments.v1 import payments_pb2, payments_pb2_grpc
 
+from chassis.invariants import invariant_service
 from chassis.outbox import Outboxes
 from chassis.outbox.server import outbox_service
 from chassis.server import Server
 from services.payments import charges
 from services.payments.rows import Attempt, Charge, State
 from services.payments.store.attempts import Attempts
-from services.payments.store.invariants import Invariants
+from services.payments.store.invariants import check_invariants
 
 DATABASE = "payments"  # as ids of messages and metrics name it
 
 
-def add_servicers(server: Server, *, attempts: Attempts, invariants: Invariants, taken: Callable[[], None]) -> None:
+def add_servicers(server: Server, *, attempts: Attempts, taken: Callable[[], None]) -> None:
     """What booking asks, and what operators do."""
     services = payments_pb2.DESCRIPTOR.services_by_name
     internal = PaymentsInternalServicer(attempts=attempts, taken=taken)
-    admin = PaymentsAdminServicer(attempts=attempts, invariants=invariants)
+    admin = PaymentsAdminServicer(attempts)
     register = payments_pb2_grpc
     server.add(services["PaymentsInternalService"], register.add_PaymentsInternalServiceServicer_to_server, internal)
     server.add(services["PaymentsAdminService"], register.add_PaymentsAdminServiceServicer_to_server, admin)
+    server.add(*invariant_service(partial(check_invariants, attempts.pool)))
     server.add(*outbox_service(Outboxes({DATABASE: attempts.pool})))
 
 
@@ -55,24 +57,8 @@ class PaymentsInternalServicer(payments_pb2_grpc.PaymentsInternalServiceServicer
 class PaymentsAdminServicer(payments_pb2_grpc.PaymentsAdminServiceServicer):
     """For operators and the simulator."""
 
-    def __init__(self, *, attempts: Attempts, invariants: Invariants) -> None:
-        self.attempts, self.invariants = attempts, invariants
-
-    async def CheckInvariants(
-        self, request: payments_pb2.CheckInvariantsRequest, context: Any
-    ) -> payments_pb2.CheckInvariantsResponse:
-        findings = await self.invariants.check()
-        return payments_pb2.CheckInvariantsResponse(
-            invariants=[
-                invariant_pb2.Invariant(
-                    name=found.name,
-                    description=found.description,
-                    violations=found.violations,
-                    examples=found.examples,
-                )
-                for found in findings
-            ]
-        )
+    def __init__(self, attempts: Attempts) -> None:
+        self.attempts = attempts
 
     async def GetAttempt(
         self, request: payments_pb2.GetAttemptRequest, context: Any

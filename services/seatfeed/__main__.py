@@ -2,8 +2,7 @@
 
 from functools import partial
 
-from rowlock.seatfeed.v1.seatfeed_pb2_grpc import add_SeatFeedAdminServiceServicer_to_server
-
+from chassis.invariants import invariant_service
 from chassis.server import Server, run_main
 from chassis.settings import load_settings
 from chassis.telemetry import start_telemetry
@@ -13,7 +12,7 @@ from services.seatfeed.follow import AGAIN_SECONDS, Follower
 from services.seatfeed.ingest import Ingester
 from services.seatfeed.invariants import Checks
 from services.seatfeed.listener import StreamListener
-from services.seatfeed.server import ADMIN_SERVICE, SERVICE, SeatFeed, SeatFeedAdmin, add_seat_feed_to_server
+from services.seatfeed.server import SERVICE, SeatFeed, add_seat_feed_to_server
 from services.seatfeed.settings import Settings
 from services.seatfeed.store.pictures import PictureStore, open_redis
 from services.seatfeed.store.seats import SeatLog
@@ -35,7 +34,7 @@ async def main() -> None:
     listener = StreamListener(feeds, settings.stream_listen, settings.most_subscribers, settings.write_buffer_bytes)
     server = Server(settings, "seatfeed")
     server.add(SERVICE, add_seat_feed_to_server, SeatFeed(feeds))
-    server.add(ADMIN_SERVICE, add_SeatFeedAdminServiceServicer_to_server, SeatFeedAdmin(Checks(followers, logs)))
+    server.add(*invariant_service(Checks(followers, logs).check_invariants))
     try:
         await server.run(workers, [listener.run])
     finally:

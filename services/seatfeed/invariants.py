@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from chassis.ids import format_id
+from chassis.invariants import Invariant
 from services.seatfeed.errors import PictureLost
 from services.seatfeed.follow import Follower
-from services.seatfeed.rows import Checked, Seat
+from services.seatfeed.rows import Seat
 from services.seatfeed.store.seats import SeatLog
 
 ROUNDS = 4  # in which a seat must differ alike to be called wrong: one that changes meanwhile differs for a moment
 CATCH_UP_SECONDS = 5.0  # for the feed to reach the end of the log; five ticks
 MOST_EVENTS = 2000  # of a shard that are compared
-MOST_EXAMPLES = 10
 
 DESCRIPTIONS = {
     "slot_is_gone": "The log cannot be read on from where the pictures stand.",
@@ -34,7 +34,7 @@ class Checks:
         self.followers, self.open_log = followers, open_log
         self.stores = {shard: follower.store for shard, follower in followers.items()}
 
-    async def check_invariants(self) -> list[Checked]:
+    async def check_invariants(self) -> list[Invariant]:
         """All of them, over all shards."""
         found: dict[str, list[str]] = {name: [] for name in DESCRIPTIONS}
         for shard, open_log in self.open_log.items():
@@ -46,10 +46,7 @@ class Checks:
             finally:
                 await seat_log.close()
             found["counts_do_not_add_up"] += self._wrong_counts(shard)
-        return [
-            Checked(name, DESCRIPTIONS[name], len(examples), tuple(examples[:MOST_EXAMPLES]))
-            for name, examples in found.items()
-        ]
+        return [Invariant(name, DESCRIPTIONS[name], len(examples), examples) for name, examples in found.items()]
 
     async def _check_log(self, shard: str, seat_log: SeatLog, found: dict[str, list[str]]) -> None:
         """The slot before the head: a picture is stored before its log is acknowledged, never after."""

@@ -112,16 +112,6 @@ class Slot:
     current: int
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """The answer of an invariant."""
-
-    name: str
-    description: str
-    violations: int
-    examples: tuple[str, ...]
-
-
 @dataclass(slots=True)
 class Snapshot:
     """A picture as the public gets it. One object serves all until the next tick: `encoded` keeps its bytes."""

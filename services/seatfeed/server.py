@@ -5,17 +5,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
-from rowlock.invariant.v1 import invariant_pb2
 from rowlock.seatfeed.v1 import seatfeed_pb2 as pb
 
 from services.seatfeed import metrics
 from services.seatfeed.feeds import Feeds
-from services.seatfeed.invariants import Checks
 from services.seatfeed.messages import snapshot_proto, update_proto
 from services.seatfeed.rows import Update
 
 SERVICE = pb.DESCRIPTOR.services_by_name["SeatFeedService"]
-ADMIN_SERVICE = pb.DESCRIPTOR.services_by_name["SeatFeedAdminService"]
 UPDATES_WAITING = 16  # of a gRPC subscriber, so as many seconds; one more and it starts over
 
 
@@ -69,23 +66,3 @@ class Inbox:
                 self.updates.get_nowait()
             update = Update(update.watermark, update.watermark, update.as_of, resync=True)
         self.updates.put_nowait(update)
-
-
-class SeatFeedAdmin:
-    """SeatFeedAdminService."""
-
-    def __init__(self, checks: Checks) -> None:
-        self.checks = checks
-
-    async def CheckInvariants(self, request: pb.CheckInvariantsRequest, context: Any) -> pb.CheckInvariantsResponse:
-        return pb.CheckInvariantsResponse(
-            invariants=[
-                invariant_pb2.Invariant(
-                    name=kept.name,
-                    description=kept.description,
-                    violations=kept.violations,
-                    examples=kept.examples,
-                )
-                for kept in await self.checks.check_invariants()
-            ]
-        )

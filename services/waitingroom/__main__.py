@@ -1,15 +1,19 @@
 """Runs waitingroom: `python -m services.waitingroom`."""
 
+from functools import partial
+
 from rowlock.waitingroom.v1 import waitingroom_pb2 as pb2
 from rowlock.waitingroom.v1 import waitingroom_pb2_grpc as pb2_grpc
 
 from chassis.client import open_channel
+from chassis.invariants import invariant_service
 from chassis.server import Server, run_main
 from chassis.settings import load_settings
 from chassis.telemetry import start_telemetry
 from chassis.tokens import KeyRing
+from services.waitingroom.invariants import check_invariants
 from services.waitingroom.peers import GrpcSeatFeed
-from services.waitingroom.server import WaitingRoomAdminServicer, WaitingRoomInternalServicer, WaitingRoomServicer
+from services.waitingroom.server import WaitingRoomInternalServicer, WaitingRoomServicer
 from services.waitingroom.settings import WaitingRoomSettings
 from services.waitingroom.store.leases import LeaseStore
 from services.waitingroom.store.lines import LineStore
@@ -29,13 +33,13 @@ async def main() -> None:
     lines, leases = LineStore(scripts, terms), LeaseStore(scripts, terms)
 
     public = WaitingRoomServicer(lines=lines, leases=leases, ring=ring, terms=terms)
-    internal, admin = WaitingRoomInternalServicer(lines), WaitingRoomAdminServicer(lines)
+    internal = WaitingRoomInternalServicer(lines)
     server = Server(settings, "waitingroom")
     server.add(SERVICES["WaitingRoomService"], pb2_grpc.add_WaitingRoomServiceServicer_to_server, public)
     server.add(
         SERVICES["WaitingRoomInternalService"], pb2_grpc.add_WaitingRoomInternalServiceServicer_to_server, internal
     )
-    server.add(SERVICES["WaitingRoomAdminService"], pb2_grpc.add_WaitingRoomAdminServiceServicer_to_server, admin)
+    server.add(*invariant_service(partial(check_invariants, lines)))
     seatfeed = GrpcSeatFeed(open_channel(settings.seatfeed_target)) if settings.seatfeed_target else None
     try:
         await server.run(all_workers(lines, seatfeed=seatfeed, tick_seconds=settings.tick_seconds))

@@ -1,13 +1,11 @@
 """Whether a promise about the lines broke. The checks are the store's; what each means stands here."""
 
 from collections import defaultdict
-from dataclasses import dataclass
 
+from chassis.invariants import Invariant
 from services.waitingroom.line import for_each_line
 from services.waitingroom.rows import Check
 from services.waitingroom.store.lines import LineStore
-
-MOST_EXAMPLES = 10
 
 DESCRIPTIONS = {
     "in_flight_over_capacity": "More accounts are inside than the capacity and its slack allow.",
@@ -20,18 +18,8 @@ DESCRIPTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Invariant:
-    """One promise over all lines: how many break it, with examples as `<event> <what>`."""
-
-    name: str
-    description: str
-    violations: int
-    examples: tuple[str, ...]
-
-
 async def check_invariants(store: LineStore) -> list[Invariant]:
-    """Every invariant, also the kept ones."""
+    """Every invariant over all lines, also the kept ones; examples are `<event> <what>`."""
     found: dict[str, list[tuple[str, Check]]] = defaultdict(list)
 
     async def check(event_id: str) -> None:
@@ -45,4 +33,4 @@ async def check_invariants(store: LineStore) -> list[Invariant]:
 def _sum_up(name: str, results: list[tuple[str, Check]]) -> Invariant:
     examples = [f"{event_id} {example}" for event_id, result in results for example in result.examples]
     violations = sum(result.violations for _, result in results)
-    return Invariant(name, DESCRIPTIONS[name], violations, tuple(examples[:MOST_EXAMPLES]))
+    return Invariant(name, DESCRIPTIONS[name], violations, examples)

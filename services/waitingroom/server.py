@@ -1,10 +1,9 @@
-"""The three gRPC services: proto in, rule, proto out."""
+"""The gRPC services for fans and for other services: proto in, rule, proto out."""
 
 from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
-from rowlock.invariant.v1 import invariant_pb2
 from rowlock.waitingroom.v1 import waitingroom_pb2 as pb2
 from rowlock.waitingroom.v1 import waitingroom_pb2_grpc as pb2_grpc
 
@@ -14,7 +13,6 @@ from chassis.tokens import KeyRing, caller_of
 from services.waitingroom.admissions import Admissions
 from services.waitingroom.errors import EventNotFound
 from services.waitingroom.intake import put_line_policy, report_sales
-from services.waitingroom.invariants import check_invariants
 from services.waitingroom.line import SharedLines, state_of
 from services.waitingroom.positions import join_line
 from services.waitingroom.rows import Policy, Sales, Terms
@@ -100,22 +98,6 @@ class WaitingRoomInternalServicer(pb2_grpc.WaitingRoomInternalServiceServicer):
         with span("waitingroom.report_sales"):
             await report_sales(self.lines, report)
         return pb2.ReportSalesResponse()
-
-
-class WaitingRoomAdminServicer(pb2_grpc.WaitingRoomAdminServiceServicer):
-    """For operators and the simulator."""
-
-    def __init__(self, lines: LineStore) -> None:
-        self.lines = lines
-
-    async def CheckInvariants(self, request: pb2.CheckInvariantsRequest, context: Any) -> pb2.CheckInvariantsResponse:
-        invariants = [
-            invariant_pb2.Invariant(
-                name=found.name, description=found.description, violations=found.violations, examples=found.examples
-            )
-            for found in await check_invariants(self.lines)
-        ]
-        return pb2.CheckInvariantsResponse(invariants=invariants)
 
 
 def _event(event_id: str) -> str:

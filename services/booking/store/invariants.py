@@ -7,11 +7,11 @@ import asyncpg
 
 from chassis.errors import Unavailable
 from chassis.ids import format_id
+from chassis.invariants import MOST_EXAMPLES
 from chassis.queries import load_queries, query_names
 from services.booking.rows import Finding
 from services.booking.store.shards import Shard
 
-MOST_EXAMPLES = 10
 FAILURE_LETTERS = 200
 PREFIXES = {"hold_id": "hld", "message_id": "msg", "order_id": "ord", "ticket_id": "tkt"}
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from rowlock.booking.v1 import booking_pb2_grpc
+from rowlock.invariant.v1.invariant_pb2_grpc import InvariantAdminServiceStub
 
 from chassis.postgres import STATEMENTS
 from services.booking.areas import Areas
@@ -69,6 +70,7 @@ async def open_replica(servers: Servers, pooled: Pooler) -> AsyncIterator[Callab
             booking_pb2_grpc.BookingServiceStub(channel),
             booking_pb2_grpc.BookingInternalServiceStub(channel),
             booking_pb2_grpc.BookingAdminServiceStub(channel),
+            InvariantAdminServiceStub(channel),
             shards,
             workers,
             charges,

@@ -77,8 +77,8 @@ async def test_a_planted_violation_is_found(booth: Booth, name: str) -> None:
     await populate(booth)
     for statement in VIOLATIONS[name].split(";"):
         await booth.execute(statement)
-    answer = await booth.admin.CheckInvariants(pb.CheckInvariantsRequest())
-    (found,) = [invariant for invariant in answer.invariants if invariant.name == name]
+    invariants = await booth.check_invariants()
+    (found,) = [invariant for invariant in invariants if invariant.name == name]
     assert found.violations >= 1
     assert found.examples
     assert found.description
@@ -123,8 +123,8 @@ async def test_a_query_that_fails_is_not_known_and_leaves_the_others_reported(bo
     await watch.run_once()
     assert gauges() == dict.fromkeys(NAMES, 0) | {"refund_not_owed": None, "order_past_its_bound": 1}
     assert failures() == before | {"refund_not_owed": before["refund_not_owed"] + 1}
-    answer = await booth.admin.CheckInvariants(pb.CheckInvariantsRequest())
-    told = {found.name: found for found in answer.invariants}
+    invariants = await booth.check_invariants()
+    told = {found.name: found for found in invariants}
     assert [*told] == NAMES
     assert told["order_past_its_bound"].violations == 1
     assert {name: found.violations for name, found in told.items() if found.unchecked} == {"refund_not_owed": -1}
@@ -154,8 +154,8 @@ async def test_all_violations_are_counted_and_few_are_named(booth: Booth) -> Non
         " currency_code, create_time, expires_at) SELECT uuidv7(), 7, 'fan-' || n, 'k', '', 1, ARRAY[1], '{1}', '{0}',"
         " 'EUR', now(), now() - interval '2 min' FROM generate_series(1, 3000) n"
     )
-    answer = await booth.admin.CheckInvariants(pb.CheckInvariantsRequest())
-    (found,) = [invariant for invariant in answer.invariants if invariant.violations]
+    invariants = await booth.check_invariants()
+    (found,) = [invariant for invariant in invariants if invariant.violations]
     assert (found.name, found.violations, len(found.examples)) == ("hold_overdue", 3000, 10)
 
 

@@ -190,8 +190,8 @@ async def test_a_violation_on_one_shard_is_told_with_its_ids(booth: Booth, shard
     }
     await booth.shards[shard].pool.execute("UPDATE orders SET total_amount = total_amount + 1")
     await booth.shards[shard].pool.execute("UPDATE area_counter SET available = available - 1")
-    answer = await booth.admin.CheckInvariants(pb.CheckInvariantsRequest())
-    broken = {found.name: (found.violations, list(found.examples)) for found in answer.invariants if found.violations}
+    invariants = await booth.check_invariants()
+    broken = {found.name: (found.violations, list(found.examples)) for found in invariants if found.violations}
     assert broken == {
         "order_total_is_not_its_prices": (1, [orders[shard]]),
         "area_units_do_not_add_up": (1, [f"{EVENTS[shard]} area 1"]),
@@ -222,7 +222,7 @@ async def test_a_shard_that_is_away_is_not_known_and_the_others_are(
         broken = kept | {"area_units_do_not_add_up": 1}
         assert {name: gauges(name) for name in SHARDS} == {"s1": kept, "s2": broken, "s3": dict.fromkeys(NAMES)}
         assert FAILURES.labels("s3", NAMES[0])._value.get() == failed + 1
-        answer = await booth.admin.CheckInvariants(pb.CheckInvariantsRequest())
-        told = {found.name: found.violations for found in answer.invariants}
+        invariants = await booth.check_invariants()
+        told = {found.name: found.violations for found in invariants}
         assert told == dict.fromkeys(NAMES, -1) | {"area_units_do_not_add_up": 1}
-        assert {why[:3] for found in answer.invariants for why in found.unchecked} == {"s3:"}
+        assert {why[:3] for found in invariants for why in found.unchecked} == {"s3:"}

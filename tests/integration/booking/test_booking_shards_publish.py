@@ -19,7 +19,6 @@ from services.booking.server import BookingInternalServicer
 from services.catalog.peers import GrpcPeers
 from services.catalog.server import CatalogAdminServicer, CatalogServicer
 from services.catalog.store.events import EventStore
-from services.catalog.store.invariants import InvariantStore
 from services.catalog.store.venues import VenueStore
 from tests.integration.booking.booth import Booth
 from tests.integration.booking.schedules import guarded_or_not
@@ -106,9 +105,7 @@ async def house(
 async def _start_catalog(servers: Servers, pool: Any, peers: GrpcPeers) -> grpc.aio.Channel:
     services = catalog_pb2.DESCRIPTOR.services_by_name
     events, venues = EventStore(pool), VenueStore(pool)
-    admin = CatalogAdminServicer(
-        events=events, venues=venues, invariants=InvariantStore(pool), peers=peers, shards=SHARDS
-    )
+    admin = CatalogAdminServicer(events=events, venues=venues, peers=peers, shards=SHARDS)
     return await servers.start(
         (
             services["CatalogService"],

@@ -1,6 +1,7 @@
 """A catalog for each test."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
 import pytest
 from rowlock.booking.v1 import booking_pb2, booking_pb2_grpc
@@ -8,11 +9,12 @@ from rowlock.catalog.v1 import catalog_pb2, catalog_pb2_grpc
 from rowlock.waitingroom.v1 import waitingroom_pb2, waitingroom_pb2_grpc
 
 from chassis.client import open_channel
+from chassis.invariants import invariant_service
 from chassis.postgres import EXPECTED_SETTINGS, open_pool
 from services.catalog.peers import GrpcPeers
 from services.catalog.server import CatalogAdminServicer, CatalogServicer
 from services.catalog.store.events import EventStore
-from services.catalog.store.invariants import InvariantStore
+from services.catalog.store.invariants import check_invariants
 from services.catalog.store.venues import VenueStore
 from tests.integration.catalog.house import Catalog
 from tests.integration.catalog.peers import RecordingBooking, RecordingWaitingRoom
@@ -51,11 +53,11 @@ async def catalog(database: Callable[..., Awaitable[str]], servers: Servers) -> 
             CatalogAdminServicer(
                 events=events,
                 venues=venues,
-                invariants=InvariantStore(pool),
                 peers=GrpcPeers(booking=peers, waitingroom=peers),
                 shards=("s1", "s2"),
             ),
         ),
+        invariant_service(partial(check_invariants, pool)),
     )
     yield Catalog(channel, pool, booking, waitingroom, servers.address_of(channel))
     await peers.close(None)

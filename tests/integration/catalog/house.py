@@ -10,6 +10,7 @@ import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 from rowlock.catalog.v1 import catalog_pb2 as pb2
 from rowlock.catalog.v1 import catalog_pb2_grpc
+from rowlock.invariant.v1.invariant_pb2_grpc import InvariantAdminServiceStub
 from rowlock.money.v1 import money_pb2
 
 from chassis.errors import reason_of
@@ -32,6 +33,7 @@ class Catalog:
     def __post_init__(self) -> None:
         self.browse = catalog_pb2_grpc.CatalogServiceStub(self.channel)
         self.admin = catalog_pb2_grpc.CatalogAdminServiceStub(self.channel)
+        self.promises = InvariantAdminServiceStub(self.channel)
 
     async def import_venue(self, name: str = "Teatro Novo", plan: bytes | None = None, **fields: Any) -> Any:
         """A venue in Lisbon, unless told otherwise; of six seats, unless told otherwise."""

@@ -8,6 +8,7 @@ import asyncpg
 import grpc
 import pytest
 from rowlock.catalog.v1 import catalog_pb2 as pb2
+from rowlock.invariant.v1.invariant_pb2 import CheckInvariantsRequest
 
 from tests.integration.catalog.house import Catalog, refusal, small_plan
 
@@ -103,15 +104,15 @@ async def test_seat_ids_end_with_32_bits_and_are_never_given_twice(catalog: Cata
 
 
 async def test_check_invariants_tells_of_a_broken_promise(catalog: Catalog) -> None:
-    request = pb2.CheckInvariantsRequest()
+    request = CheckInvariantsRequest()
     await catalog.publish((await catalog.import_venue()).venue_id)
-    kept = (await catalog.admin.CheckInvariants(request)).invariants
+    kept = (await catalog.promises.CheckInvariants(request)).invariants
     assert len(kept) >= 4
     assert {(invariant.violations, bool(invariant.description)) for invariant in kept} == {(0, True)}
     await catalog.pool.execute("DELETE FROM plan_row WHERE ordinal = 2")
     await catalog.pool.execute("DELETE FROM tier WHERE tier = 2")
     broken = {
-        found.name: found for found in (await catalog.admin.CheckInvariants(request)).invariants if found.violations
+        found.name: found for found in (await catalog.promises.CheckInvariants(request)).invariants if found.violations
     }
     assert broken.keys() == {"plan_not_covered_by_its_rows", "seat_without_a_price"}
     assert all(found.violations == 1 and len(found.examples) == 1 for found in broken.values())

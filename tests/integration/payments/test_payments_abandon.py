@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from services.payments.charging import Processor
 from services.payments.errors import ChargeAbandoned, ClaimLost
 from services.payments.rows import Answer, Attempt, State
 from services.payments.store import attempts as store
-from services.payments.store.invariants import Invariants
+from services.payments.store.invariants import check_invariants
 from services.payments.workers import ChargeWorker
 from tests.integration.payments.desk import ORDER, Desk, charge_of
 from tests.integration.processor.sandbox_process import API_KEY, Line, Sandbox, cut, http_answer
@@ -29,8 +30,8 @@ async def abandon(desk: Desk, order_id: str = ORDER) -> tuple[State, str | None]
     return attempt.state, attempt.failure_reason
 
 
-async def broken(desk: Desk) -> dict[str, list[str]]:
-    return {found.name: found.examples for found in await Invariants(desk.pool).check() if found.violations}
+async def broken(desk: Desk) -> dict[str, Sequence[str]]:
+    return {found.name: found.examples for found in await check_invariants(desk.pool) if found.violations}
 
 
 async def test_abandon_order_never_heard_of_refuses_the_charge_that_comes_late(

@@ -7,6 +7,8 @@ import asyncpg
 import grpc
 import pytest
 from rowlock.booking.v1 import booking_pb2_grpc
+from rowlock.invariant.v1.invariant_pb2 import CheckInvariantsRequest
+from rowlock.invariant.v1.invariant_pb2_grpc import InvariantAdminServiceStub
 from rowlock.money.v1.money_pb2 import Money
 from rowlock.payments.v1 import payments_pb2 as pb
 from rowlock.payments.v1 import payments_pb2_grpc as stubs
@@ -16,7 +18,6 @@ from chassis.outbox import Message, SinkUnavailable
 from services.payments.peers import Booking as BookingPeer
 from services.payments.server import add_servicers
 from services.payments.store.attempts import Attempts
-from services.payments.store.invariants import Invariants
 from tests.integration.payments.desk import BOOKING, ORDER, Booking, Desk, charge_of
 from tests.support.servers import Servers
 
@@ -38,7 +39,7 @@ async def woken() -> list[int]:
 @pytest.fixture
 async def channel(servers: Servers, pool: asyncpg.Pool, woken: list[int]) -> grpc.aio.Channel:
     attempts = Attempts(pool, ambiguity_seconds=600, claim_seconds=30)
-    serve = partial(add_servicers, attempts=attempts, invariants=Invariants(pool), taken=lambda: woken.append(1))
+    serve = partial(add_servicers, attempts=attempts, taken=lambda: woken.append(1))
     return await servers.start_service(serve)
 
 
@@ -111,9 +112,9 @@ async def test_get_attempt_tells_all_but_the_token(channel: grpc.aio.Channel, de
 
 
 async def test_check_invariants_is_quiet_and_then_is_not(channel: grpc.aio.Channel, desk: Desk) -> None:
-    stub = stubs.PaymentsAdminServiceStub(channel)
+    stub = InvariantAdminServiceStub(channel)
     await desk.charge(charge_of())
-    found = (await stub.CheckInvariants(pb.CheckInvariantsRequest())).invariants
+    found = (await stub.CheckInvariants(CheckInvariantsRequest())).invariants
     assert [(one.name, one.violations) for one in found if one.violations] == []
     assert all(one.description for one in found)
 
@@ -123,7 +124,7 @@ async def test_check_invariants_is_quiet_and_then_is_not(channel: grpc.aio.Chann
         "UPDATE attempt SET due_time = clock_timestamp() - interval '1 hour' WHERE state = 'CREATED'"
     )
 
-    found = (await stub.CheckInvariants(pb.CheckInvariantsRequest())).invariants
+    found = (await stub.CheckInvariants(CheckInvariantsRequest())).invariants
     assert {one.name: list(one.examples) for one in found if one.violations} == {
         "attempt_not_worked_on": ["ord_s1_2"],
         "outcome_without_message": [ORDER],

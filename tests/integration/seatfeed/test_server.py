@@ -1,27 +1,22 @@
-"""SeatFeedService and SeatFeedAdminService on a real server."""
+"""SeatFeedService, and the feed's promises, on a real server."""
 
 import asyncio
 from typing import cast
 
 import grpc
 import pytest
+from rowlock.invariant.v1.invariant_pb2 import CheckInvariantsRequest
+from rowlock.invariant.v1.invariant_pb2_grpc import InvariantAdminServiceStub
 from rowlock.seatfeed.v1 import seatfeed_pb2 as pb
 from rowlock.seatfeed.v1 import seatfeed_pb2_grpc as pb_grpc
 
 from chassis.errors import reason_of
+from chassis.invariants import invariant_service
 from services.seatfeed.follow import Follower
 from services.seatfeed.ingest import Ingester
 from services.seatfeed.invariants import Checks
 from services.seatfeed.rows import Update
-from services.seatfeed.server import (
-    ADMIN_SERVICE,
-    SERVICE,
-    UPDATES_WAITING,
-    Inbox,
-    SeatFeed,
-    SeatFeedAdmin,
-    add_seat_feed_to_server,
-)
+from services.seatfeed.server import SERVICE, UPDATES_WAITING, Inbox, SeatFeed, add_seat_feed_to_server
 from tests.integration.seatfeed.house import EVENT, EVENT_ID, Booking, House, follow, lead, tick
 from tests.support.servers import Servers
 
@@ -30,7 +25,7 @@ async def serve(house: House, servers: Servers, follower: Follower) -> grpc.aio.
     checks = Checks({"s1": follower}, {"s1": house.open_log})
     return await servers.start(
         (SERVICE, add_seat_feed_to_server, SeatFeed(house.feeds(follower))),
-        (ADMIN_SERVICE, pb_grpc.add_SeatFeedAdminServiceServicer_to_server, SeatFeedAdmin(checks)),
+        invariant_service(checks.check_invariants),
     )
 
 
@@ -154,12 +149,12 @@ async def test_check_invariants(booking: Booking, house: House, servers: Servers
     await follow(follower)
     await follower.view(EVENT)
     await booking.set_state("SOLD", 1)
-    admin = pb_grpc.SeatFeedAdminServiceStub(await serve(house, servers, follower))
+    promises = InvariantAdminServiceStub(await serve(house, servers, follower))
     assert ingester.head is not None
     seats = ingester.store._seats(ingester.head.epoch, EVENT)
     ticking = asyncio.create_task(tick_on(ingester))
     try:
-        good = await admin.CheckInvariants(pb.CheckInvariantsRequest())
+        good = await promises.CheckInvariants(CheckInvariantsRequest())
         assert {invariant.name: invariant.violations for invariant in good.invariants} == {
             "slot_is_gone": 0,
             "log_acknowledged_beyond_the_pictures": 0,
@@ -168,7 +163,7 @@ async def test_check_invariants(booking: Booking, house: House, servers: Servers
             "counts_do_not_add_up": 0,
         }
         await house.redis.hset(seats, "5", "tA")
-        broken = await admin.CheckInvariants(pb.CheckInvariantsRequest())
+        broken = await promises.CheckInvariants(CheckInvariantsRequest())
         found = {invariant.name: list(invariant.examples) for invariant in broken.invariants if invariant.violations}
         assert found == {"stored_seat_differs": [f"{EVENT_ID} seat 5"]}
     finally:

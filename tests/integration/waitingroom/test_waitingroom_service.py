@@ -3,22 +3,26 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import grpc
 import jwt
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
+from rowlock.invariant.v1.invariant_pb2 import CheckInvariantsRequest
+from rowlock.invariant.v1.invariant_pb2_grpc import InvariantAdminServiceStub
 from rowlock.waitingroom.v1 import waitingroom_pb2 as pb2
 from rowlock.waitingroom.v1 import waitingroom_pb2_grpc as pb2_grpc
 
 from chassis.errors import reason_of
 from chassis.ids import parse_id
+from chassis.invariants import invariant_service
 from chassis.tokens import ACCOUNT_HEADER, EPOCH_HEADER, EVENT_HEADER, POSITION_HEADER, Key, KeyRing
 from services.waitingroom.admitter import Admitter
-from services.waitingroom.invariants import DESCRIPTIONS
+from services.waitingroom.invariants import DESCRIPTIONS, check_invariants
 from services.waitingroom.rows import Counts, Terms
-from services.waitingroom.server import WaitingRoomAdminServicer, WaitingRoomInternalServicer, WaitingRoomServicer
+from services.waitingroom.server import WaitingRoomInternalServicer, WaitingRoomServicer
 from services.waitingroom.store.scripts import keys_of
 from tests.integration.waitingroom.room import EVENT, Room
 from tests.support.servers import Servers
@@ -34,7 +38,7 @@ class Service:
     def __init__(self, channel: grpc.aio.Channel, room: Room) -> None:
         self.fan = pb2_grpc.WaitingRoomServiceStub(channel)
         self.internal = pb2_grpc.WaitingRoomInternalServiceStub(channel)
-        self.admin = pb2_grpc.WaitingRoomAdminServiceStub(channel)
+        self.promises = InvariantAdminServiceStub(channel)
         self.room = room
 
     async def announce(self, **policy: Any) -> None:
@@ -63,11 +67,11 @@ async def refusal(call: Any) -> tuple[str, str]:
 async def service(redis_url: str, servers: Servers) -> AsyncIterator[Service]:
     room, terms, ring = Room.open(redis_url), Terms(), KeyRing([Key("k1", SECRET)])
     public = WaitingRoomServicer(lines=room.lines, leases=room.leases, ring=ring, terms=terms)
-    internal, admin = WaitingRoomInternalServicer(room.lines), WaitingRoomAdminServicer(room.lines)
+    internal = WaitingRoomInternalServicer(room.lines)
     channel = await servers.start(
         (SERVICES["WaitingRoomService"], pb2_grpc.add_WaitingRoomServiceServicer_to_server, public),
         (SERVICES["WaitingRoomInternalService"], pb2_grpc.add_WaitingRoomInternalServiceServicer_to_server, internal),
-        (SERVICES["WaitingRoomAdminService"], pb2_grpc.add_WaitingRoomAdminServiceServicer_to_server, admin),
+        invariant_service(partial(check_invariants, room.lines)),
     )
     yield Service(channel, room)
     await room.client.aclose()
@@ -225,7 +229,7 @@ async def test_check_invariants_names_all_and_finds_what_is_broken(service: Serv
     await service.announce()
     client = service.room.client
     line, positions, cohorts, _, leases, _ = keys_of(EVENT)
-    kept = (await service.admin.CheckInvariants(pb2.CheckInvariantsRequest())).invariants
+    kept = (await service.promises.CheckInvariants(CheckInvariantsRequest())).invariants
     assert {invariant.name: invariant.violations for invariant in kept} == dict.fromkeys(DESCRIPTIONS, 0)
 
     later = int(time.time() * 1000) + 1_000_000_000
@@ -233,7 +237,7 @@ async def test_check_invariants_names_all_and_finds_what_is_broken(service: Serv
     await client.zadd(cohorts, {"1:0": 9})
     await client.hset(positions, mapping={"ann": 1, "bob": f"1:{later - 1}"})
     await client.zadd(leases, {"bob": later, **{f"ghost{number}": later for number in range(60)}})
-    broken = (await service.admin.CheckInvariants(pb2.CheckInvariantsRequest())).invariants
+    broken = (await service.promises.CheckInvariants(CheckInvariantsRequest())).invariants
     found = {invariant.name: invariant.violations for invariant in broken}
     assert found == {
         "in_flight_over_capacity": 1,
