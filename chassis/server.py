@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection
 from opentelemetry import context as contexts
 from opentelemetry import propagate, trace
 
+from chassis.ending import cancel, end_within
 from chassis.errors import Refusal, status_of
 from chassis.postgres import finished
 from chassis.settings import ServiceSettings
@@ -79,16 +80,20 @@ class Server:
         return self.port
 
     async def stop(self) -> None:
-        """Says unhealthy, takes no new call, lets those under way finish within `drain_seconds`."""
-        await self.health.enter_graceful_shutdown()
-        await self.grpc.stop(self.settings.drain_seconds)
+        """Says unhealthy, takes no new call, lets those under way finish within `drain_seconds`, and what they commit
+        come to its end."""
+        await self._drain()
         await finished()
 
     async def run(
         self, workers: Sequence[Worker] = (), others: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
     ) -> None:
         """Until SIGTERM or SIGINT. Workers, and `others` (listeners of another kind), run beside the server and are
-        cancelled after it has drained."""
+        cancelled after it has drained.
+
+        Then the caller closes what it opened. It need not bound its waits all together: from the signal on the process
+        has `drain_seconds` and `close_seconds`, and no more (`chassis.ending`).
+        """
         ended = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, ended.set)
@@ -100,15 +105,18 @@ class Server:
         gc.freeze()  # what stands now stays until the end
         gc.set_threshold(GARBAGE_THRESHOLD)
         await ended.wait()
+        end_within(self.settings.drain_seconds + self.settings.close_seconds, self.name)
         log.info("draining", service=self.name)
-        await self.stop()
-        for task in tasks:
-            task.cancel()
-        results = await asyncio.gather(*tasks, return_exceptions=True)
+        await self._drain()
+        await cancel(tasks)  # before the wait for commits: busy workers always have one under way
         await finished()
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
+        for task in tasks:
+            if not task.cancelled():
+                task.result()  # raises what ended it
+
+    async def _drain(self) -> None:
+        await self.health.enter_graceful_shutdown()
+        await self.grpc.stop(self.settings.drain_seconds)
 
 
 def run_main(main: Callable[[], Coroutine[Any, Any, None]]) -> None:

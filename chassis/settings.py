@@ -34,6 +34,13 @@ class ServiceSettings(BaseSettings):
         0.05, ge=0, le=1, description="share of calls whose spans are recorded, where the caller has not said"
     )
     drain_seconds: float = Field(10, ge=0, le=300, description="how long calls under way may take after SIGTERM")
+    close_seconds: float = Field(
+        15,  # with the drain 25: less than the 30 after which Kubernetes kills
+        ge=1,
+        le=300,
+        description="how long after that commits under way, and the end of connections, may take; then the process "
+        "ends all the same, with status 75. Both together must be less than the patience of whoever stops it",
+    )
     default_deadline_seconds: float = Field(
         30, gt=0, le=600, description="longest time for a call whose caller set no deadline"
     )

@@ -19,6 +19,7 @@ from stack.stores import Stores
 PAGE = Path(__file__).parent.parent / "gateway" / "web" / "dist"
 BOOKING_REPLICAS = ("booking-1", "booking-2")
 DRAIN_SECONDS = "3"  # streams never end by themselves, and a person waits for `stop`
+CLOSE_SECONDS = "10"  # with the drain less than `stop` waits before it kills
 WAVES = ("engines", "services", "edge")
 
 
@@ -183,7 +184,7 @@ class Plan:
 
     def _service(self, name: str, service: str, variables: Mapping[str, str], extra: tuple[str, ...] = ()) -> Part:
         listens_at = {"LISTEN": self.ports.address(name), "METRICS_LISTEN": self.ports.address(f"{name}-metrics")}
-        told = {**listens_at, "DRAIN_SECONDS": DRAIN_SECONDS, **variables}
+        told = {**listens_at, "DRAIN_SECONDS": DRAIN_SECONDS, "CLOSE_SECONDS": CLOSE_SECONDS, **variables}
         ready = [
             grpc_serving(self.ports.address(name)),
             *(listens(LOOPBACK, self.ports.number(port)) for port in extra),

@@ -30,8 +30,8 @@ class Rules:
     async def close(self) -> None:
         """Between the last call and the end of the connections: what departed callers left under way ends first.
 
-        A database that hangs does not keep us for ever: statements have their time-out, and a commit that waits for
-        the standby loses its connection after `chassis.postgres.MOST_SECONDS`, which does not cut it as a cancel would.
+        A database that hangs keeps us until the process' time is over (`chassis.ending`): its connections then close
+        with it, which does not cut a commit that waits for the standby, as a cancel would.
         """
         await asyncio.gather(self.holds.close(), self.orders.close())
         await finished()

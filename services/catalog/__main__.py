@@ -6,7 +6,7 @@ from rowlock.catalog.v1 import catalog_pb2, catalog_pb2_grpc
 
 from chassis.client import open_channel
 from chassis.invariants import invariant_service
-from chassis.postgres import EXPECTED_SETTINGS, open_pool
+from chassis.postgres import EXPECTED_SETTINGS, close_pool, open_pool
 from chassis.server import Server, run_main
 from chassis.settings import load_settings
 from chassis.telemetry import start_telemetry
@@ -44,7 +44,7 @@ async def main() -> None:
     await server.run(all_workers(events, peers))
     await booking.close(None)
     await waitingroom.close(None)
-    await pool.close()
+    await close_pool(pool)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from functools import partial
 from chassis.client import open_channel
 from chassis.outbox import Keeper, Relay
 from chassis.outbox.keeper import KEEPER_SECONDS
-from chassis.postgres import EXPECTED_SETTINGS, finished, open_pool
+from chassis.postgres import EXPECTED_SETTINGS, close_pool, finished, open_pool
 from chassis.server import Server, run_main
 from chassis.settings import load_settings
 from chassis.telemetry import start_telemetry
@@ -20,7 +20,8 @@ from services.payments.workers import MEASURE_SECONDS, ChargeWorker, measure_onc
 
 
 async def main() -> None:
-    """Until SIGTERM; then what is under way has `drain_seconds`, and the rest is left to the next process."""
+    """Until SIGTERM; then charges under way have two thirds of `close_seconds`, which leaves time to write down what
+    came of them. The others are left to the next process."""
     s = load_settings(PaymentsSettings)
     start_telemetry("payments", s)
     pool = await open_pool(
@@ -43,11 +44,11 @@ async def main() -> None:
     server = Server(s, "payments")
     add_servicers(server, attempts=attempts, taken=charges.wake.set)
     await server.run([charges, relay, keeper, measure])
-    await charging.settle(s.drain_seconds)
+    await charging.settle(s.close_seconds * 2 / 3)
     await finished()
     await booking.close(None)
     await processor.close()
-    await pool.close()
+    await close_pool(pool)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,11 @@ def test_every_setting_is_documented() -> None:
     assert all(field.description for field in Settings.model_fields.values())
 
 
+def test_a_process_ends_by_default_before_kubernetes_kills_it() -> None:
+    fields = ServiceSettings.model_fields
+    assert fields["drain_seconds"].default + fields["close_seconds"].default <= 25
+
+
 def test_shards_are_named_in_order() -> None:
     assert list(parse_shards("s2=postgresql://h/b, s1=postgresql://h/a?x=y,")) == ["s2", "s1"]
     assert parse_shards("s1=postgresql://h/a?x=y")["s1"] == "postgresql://h/a?x=y"

@@ -9,6 +9,7 @@ from stack.keys import load_secrets
 from stack.parts import WAVES, Part, Plan
 from stack.ports import DISTANCES, Ports
 from stack.settings import Home
+from stack.stopping import STOP_SECONDS
 from stack.stores import choose_stores
 
 
@@ -26,6 +27,14 @@ def test_engines_start_first_and_the_edge_last(parts: dict[str, Part]) -> None:
     assert waves == sorted(waves)
     assert next(iter(parts)) == "postgres"
     assert list(parts)[-1] == "gateway"
+
+
+def test_every_service_has_had_its_time_before_it_is_killed(parts: dict[str, Part]) -> None:
+    names = ("DRAIN_SECONDS", "CLOSE_SECONDS")
+    told = [[float(text) for name, text in part.variables.items() if name.endswith(names)] for part in parts.values()]
+    bounds = [seconds for seconds in told if seconds]
+    assert len(bounds) >= 5
+    assert all(len(seconds) == 2 and sum(seconds) < STOP_SECONDS for seconds in bounds)
 
 
 def test_every_port_belongs_to_one_part(parts: dict[str, Part]) -> None:
