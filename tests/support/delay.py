@@ -16,6 +16,7 @@ class DelayProxy:
         self.host, self.port = host, port
         self.delay_seconds = 0.0
         self.accepted = 0
+        self.caught = bytearray()
         self.flowing = asyncio.Event()
         self.flowing.set()
         self.writers: set[asyncio.StreamWriter] = set()
@@ -41,7 +42,7 @@ class DelayProxy:
         return count
 
     def stall(self) -> None:
-        """Nothing comes through any more, and nobody is told."""
+        """Nothing comes through any more, and nobody is told. `caught` is what was on its way, or set out since."""
         self.flowing.clear()
 
     def resume(self) -> None:
@@ -92,6 +93,8 @@ class DelayProxy:
             while True:
                 due, data = await under_way.get()
                 await asyncio.sleep(max(0.0, due - loop.time()))
+                if not self.flowing.is_set():
+                    self.caught += data
                 await self.flowing.wait()
                 if not data:
                     writer.close()

@@ -1,31 +1,21 @@
 """The whole service as a process that is told to end while a commit takes its time and whoever asked has gone."""
 
 import asyncio
-import json
-import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
-import grpc
 import pytest
 from rowlock.booking.v1 import booking_pb2 as pb
-from rowlock.booking.v1 import booking_pb2_grpc
 
 from tests.integration.booking.booth import EVENT, Booth, caller, inventory
+from tests.integration.booking.process import ACTIVE, AS_IT_IS, Service, running, until
 from tests.integration.booking.schedules import guarded_or_not
 
-SECONDS = 20
 GATE = 4711  # an advisory lock
 
-# As `python -m services.booking`, with something changed.
-RUN = "from services.booking import __main__, rules; {}; __main__.run_main(__main__.main)"
-AS_IT_IS = "pass"
 CUTTING = "rules.Holds.close = rules.Orders.close = lambda self: rules.asyncio.sleep(0)"
 
 SLOW_COMMIT = f"""
@@ -41,70 +31,7 @@ WAITING = (
     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 AND NOT granted"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
-ACTIVE = (
-    "SELECT count(*) FROM pg_stat_activity"
-    " WHERE datname = current_database() AND application_name LIKE 'booking%' AND state <> 'idle'"
-)
-
 OpenReplica = Callable[..., Awaitable[Booth]]
-
-
-@dataclass
-class Service:
-    """A running process, and somebody who calls it."""
-
-    process: asyncio.subprocess.Process
-    stub: Any
-
-    async def said(self, event: str) -> dict[str, Any]:
-        """The next line of its log that says this."""
-        assert self.process.stderr
-        async with asyncio.timeout(SECONDS):
-            async for line in self.process.stderr:
-                found: dict[str, Any] = json.loads(line)
-                if found["event"] == event:
-                    return found
-        raise AssertionError(f"it never said {event!r}")
-
-    async def ended(self) -> int:
-        """Its exit status."""
-        assert self.process.stderr
-        async with asyncio.timeout(SECONDS):
-            await self.process.stderr.read()
-            return await self.process.wait()
-
-
-@asynccontextmanager
-async def running(dsn: str, change: str) -> AsyncIterator[Service]:
-    """Killed at the end if it has not ended."""
-    environment = {
-        **os.environ,
-        "ROWLOCK_BOOKING_SHARDS": f"s1={dsn}",
-        "ROWLOCK_BOOKING_PAYMENTS_TARGET": "127.0.0.1:1",
-        "ROWLOCK_BOOKING_DRAIN_SECONDS": "0",
-    }
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", RUN.format(change)), env=environment, stderr=asyncio.subprocess.PIPE
-    )
-    service = Service(process, None)
-    try:
-        port = (await service.said("listening"))["port"]
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            service.stub = booking_pb2_grpc.BookingServiceStub(channel)
-            yield service
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await service.ended()
-
-
-async def until(booth: Booth, sql: str, wanted: int, *arguments: Any) -> None:
-    """The database says so."""
-    for _ in range(50 * SECONDS):
-        if (await booth.execute(sql, *arguments))[0][0] == wanted:
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"never {wanted}: {sql}")
 
 
 async def ask_and_leave(booth: Booth, service: Service, wanted: str) -> None:
