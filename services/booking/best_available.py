@@ -18,16 +18,21 @@ the fewest groups, and of those with the fewest alone, is taken. On small random
 and hardly one has a group more than it needs (`test_best_available_groups.py` counts them).
 
 A seat is single when it is free and neither neighbour is. What was single before the party came is nobody's fault.
+
+What looks at rows is written in steps (`steps.py`): where it yields, somebody else may have a turn. `free` must not
+change meanwhile.
 """
 
 from bisect import insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import islice
 
 from services.booking.fewest_groups import fewest_groups
 from services.booking.rows import Ask
 from services.booking.seat_plan import Block, Plan, Row, strandings, windows
+from services.booking.steps import ROWS_OF_A_STEP, Steps
 
 MOST_IN_A_ROW = 4  # candidates: enough to spread a crowd over many rows, few enough to find again when one is taken
 MOST_SIZES = 8  # that are tried for the group around accessible seats: parties are small, and each try is a search
@@ -38,35 +43,40 @@ MOST_ROWS = 30_000  # looked at by all of them: fewer are tried in a plan of mor
 Party = tuple[Block, ...]  # one block, or several that share no seat
 
 
-def candidates(plan: Plan, free: Sequence[int], ask: Ask, *, most: int = 1) -> list[Party]:
+def candidates(plan: Plan, free: Sequence[int], ask: Ask, *, most: int = 1) -> Steps[list[Party]]:
     """At most `most` parties of the highest rung that has any, best first, no two sharing a seat; none: no such party.
 
     `free` is a mask for each row of the plan. Several are found only on the first two rungs.
     """
-    found = blocks(plan, free, ask, most=most) or blocks(plan, free, ask, most=most, stranding=True)
-    if found:
-        return [(block,) for block in found]
-    party = _split(plan, free, ask)
+    for stranding in (False, True):
+        found = yield from blocks(plan, free, ask, most=most, stranding=stranding)
+        if found:
+            return [(block,) for block in found]
+    party = yield from _split(plan, free, ask)
     return [party] if party else []
 
 
-def largest(plan: Plan, free: Sequence[int], ask: Ask) -> int:
+def largest(plan: Plan, free: Sequence[int], ask: Ask) -> Steps[int]:
     """The largest party, no larger than asked for, that there are seats for; 0: none of what was asked for is free."""
-    accessible = min(count(plan, free, ask, accessible=True), ask.accessible) if ask.accessible else 0
+    accessible = yield from _count(plan, free, ask, ask.accessible, accessible=True)
     if ask.accessible and not accessible:
         return 0
-    return accessible + min(count(plan, free, ask, accessible=False), ask.quantity - ask.accessible)
+    return accessible + (yield from _count(plan, free, ask, ask.quantity - ask.accessible, accessible=False))
 
 
-def count(plan: Plan, free: Sequence[int], ask: Ask, *, accessible: bool) -> int:
-    """Free seats of the section and tier that are accessible, or ordinary."""
-    return sum(
-        row.usable(free[row.number] & (row.accessible if accessible else row.ordinary), ask.tier).bit_count()
-        for row in plan.ranked_rows(ask.section, accessible=accessible)
-    )
+def _count(plan: Plan, free: Sequence[int], ask: Ask, enough: int, *, accessible: bool) -> Steps[int]:
+    """Free seats of the section and tier that are accessible, or ordinary; no more than `enough`."""
+    seats = 0
+    for place, row in enumerate(plan.ranked_rows(ask.section, accessible=accessible)):
+        if not place % ROWS_OF_A_STEP:
+            yield
+        if seats >= enough:
+            break
+        seats += row.usable(free[row.number] & (row.accessible if accessible else row.ordinary), ask.tier).bit_count()
+    return min(seats, enough)
 
 
-def blocks(plan: Plan, free: Sequence[int], ask: Ask, *, most: int, stranding: bool = False) -> list[Block]:
+def blocks(plan: Plan, free: Sequence[int], ask: Ask, *, most: int, stranding: bool = False) -> Steps[list[Block]]:
     """The best places for the whole party together, best first, no two sharing a seat; `stranding`: rung 2.
 
     Rows come by their lower bound, so that looking ends at the first that cannot be better than what was found. Most
@@ -76,7 +86,9 @@ def blocks(plan: Plan, free: Sequence[int], ask: Ask, *, most: int, stranding: b
     known = plan.remembered(("blocks", ask.quantity, ask.accessible, ask.tier, stranding))
     found: list[Block] = []
     worst: int | None = None  # of those found, once there are enough
-    for row in plan.ranked_rows(ask.section, accessible=ask.accessible > 0):
+    for place, row in enumerate(plan.ranked_rows(ask.section, accessible=ask.accessible > 0)):
+        if not place % ROWS_OF_A_STEP:
+            yield
         left = free[row.number]
         if not left:
             continue
@@ -93,10 +105,6 @@ def blocks(plan: Plan, free: Sequence[int], ask: Ask, *, most: int, stranding: b
                 del found[most:]
                 worst = found[-1].key
     return found
-
-
-def _usable(row: Row, mask: int, ask: Ask) -> int:
-    return mask if ask.tier is None else mask & row.tiers.get(ask.tier, 0)
 
 
 def _blocks_in(plan: Plan, row: Row, left: int, ask: Ask, stranding: bool) -> tuple[Block, ...]:
@@ -128,20 +136,21 @@ def _proper(row: Row, start: int, ask: Ask) -> bool:
     return wheels.bit_count() == ask.accessible and not row.companion & window & ~beside
 
 
-def _split(plan: Plan, free: Sequence[int], ask: Ask) -> Party:
+def _split(plan: Plan, free: Sequence[int], ask: Ask) -> Steps[Party]:
     """Rung 3; empty when there are too few seats. Of the ways to begin with accessible seats the one that ends best."""
     if not ask.accessible:
-        return fewest_groups(plan, free, ask, ())
+        return (yield from fewest_groups(plan, free, ask, ()))
     best: Party = ()
-    if count(plan, free, ask, accessible=True) < ask.accessible:
+    if (yield from _count(plan, free, ask, ask.accessible, accessible=True)) < ask.accessible:
         return best
-    room = _most_together(plan, free, ask)
+    room = yield from _most_together(plan, free, ask)
     most = max(1, min(MOST_BEGINNINGS, MOST_ROWS // len(plan.rows)))
+    hopeless: set[Ask] = set()
     for tried, head in enumerate(dict.fromkeys((*_heads(ask, room), *islice(_all_heads(ask, room), most)))):
         if best and (tried >= most or _loneliness(best) <= (2, 0)):
             break  # no party is in one group: that was looked for before
-        first = _first(plan, free, head)
-        party = _beginning_with(first, plan, free, ask, room) if first else ()
+        first = yield from _first(plan, free, [head], hopeless)
+        party = (yield from _beginning_with(first, plan, free, ask, room, hopeless)) if first else ()
         if party and (not best or _loneliness(party) < _loneliness(best)):
             best = party
     return best
@@ -152,34 +161,50 @@ def _loneliness(party: Party) -> tuple[int, int]:
     return len(party), sum(block.size == 1 for block in party)
 
 
-def _most_together(plan: Plan, free: Sequence[int], ask: Ask) -> int:
+def _most_together(plan: Plan, free: Sequence[int], ask: Ask) -> Steps[int]:
     """No group with an accessible seat is larger. Saves looking for groups that nothing has room for."""
     most = 0
-    for row in plan.ranked_rows(ask.section, accessible=True):
+    for place, row in enumerate(plan.ranked_rows(ask.section, accessible=True)):
+        if not place % ROWS_OF_A_STEP:
+            yield
         left = row.usable(free[row.number], ask.tier)
         while left & row.accessible and most < ask.quantity and windows(left, row.joined, most + 1):
             most += 1
     return most
 
 
-def _beginning_with(block: Block, plan: Plan, free: Sequence[int], ask: Ask, room: int) -> Party:
+def _beginning_with(
+    block: Block, plan: Plan, free: Sequence[int], ask: Ask, room: int, hopeless: AbstractSet[Ask]
+) -> Steps[Party]:
     """The party with its first group there; empty when the others find no seats."""
-    left, party = list(free), [block]
+    left, party, hopeless = list(free), [block], set(hopeless)
     while True:
         left[block.row] &= ~block.mask
         seated = (plan.rows[block.row].accessible & block.mask).bit_count()
         ask = replace(ask, quantity=ask.quantity - block.size, accessible=ask.accessible - seated)
         if not ask.accessible:
             break
-        block = next(filter(None, (_first(plan, left, head) for head in _heads(ask, room))))
+        found = yield from _first(plan, left, _heads(ask, room), hopeless)
+        assert found  # at worst a single accessible seat: they were counted
+        block = found
         party.append(block)
-    rest = fewest_groups(plan, left, ask, party)
+    rest = yield from fewest_groups(plan, left, ask, party)
     return (*party, *rest) if rest or not ask.quantity else ()
 
 
-def _first(plan: Plan, free: Sequence[int], ask: Ask) -> Block | None:
-    found = blocks(plan, free, ask, most=1) or blocks(plan, free, ask, most=1, stranding=True)
-    return found[0] if found else None
+def _first(plan: Plan, free: Sequence[int], heads: Iterable[Ask], hopeless: set[Ask]) -> Steps[Block | None]:
+    """The best place of the first of these groups that has any. Most have none, and a search that finds nothing is the
+    longest: so the lower rung, which has all there is, comes first, and a group with no place on it is written down as
+    hopeless: it will have none when fewer seats are free."""
+    for head in heads:
+        if head in hopeless:
+            continue
+        somewhere = yield from blocks(plan, free, head, most=1, stranding=True)
+        if somewhere:
+            found = yield from blocks(plan, free, head, most=1)
+            return (found or somewhere)[0]
+        hopeless.add(head)
+    return None
 
 
 def _heads(ask: Ask, room: int) -> Iterator[Ask]:

@@ -21,9 +21,10 @@ from services.booking.errors import (
     TooManyTickets,
 )
 from services.booking.holds import MOST_SEATS, Holds
-from services.booking.picture import Picture, Watch, Watches
+from services.booking.picture import Look, Picture, Watch, Watches
 from services.booking.requests import check_account, check_key, fingerprint
 from services.booking.rows import Ask, Hold
+from services.booking.steps import Steps, Turns
 from services.booking.store import picture as store
 from services.booking.store.shards import Shard
 
@@ -46,6 +47,7 @@ class BestSeats:
     def __init__(self, *, holds: Holds, spread: int = MOST_SPREAD) -> None:
         self.holds, self.spread = holds, spread
         self.watches = Watches()
+        self.long_work = Turns()
         self.turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def hold(self, *, account: str, event_id: str, ask: Ask, key: str) -> Hold:
@@ -85,7 +87,7 @@ class BestSeats:
         began, looks, races = asyncio.get_running_loop().time(), 0, 0
         picture = await watch.get()
         while races < MOST_RACES:
-            party = self._choose(watch, picture, call, races)
+            look, party = await self._choose(watch, picture, call, races)
             if party:
                 hold = await call.try_party(picture, party)
                 if hold:
@@ -94,23 +96,38 @@ class BestSeats:
                 watch.raced()
                 if races % RACES_PER_PICTURE:
                     continue
-            elif watch.began >= began and (looks >= MOST_LOOKS or not any(picture.in_hand)):
-                raise _why_not(picture, call.ask)
+            elif look.began >= began and (looks >= MOST_LOOKS or not look.in_hand):
+                raise await self._why_not(picture, look, call.ask)
             else:
                 looks += 1
             picture = await watch.get_since(asyncio.get_running_loop().time() if party or looks > 1 else began)
         raise Contended("Others were faster each time; try again.")
 
-    def _choose(self, watch: Watch, picture: Picture, call: "_Call", races: int) -> Party:
+    async def _choose(self, watch: Watch, picture: Picture, call: "_Call", races: int) -> tuple[Look, Party]:
         """The best for a lone buyer. In a crowd one of the best, chosen by the account: what other processes have in
-        hand is not known here, and everybody would run for the same seats."""
+        hand is not known here, and everybody would run for the same seats.
+
+        The party is free when this returns, though others of this process choose while it is looked for."""
         plan, ask = picture.plan, call.ask
         if ask.section and ask.section not in plan.sections:
             raise SectionNotFound()
         if ask.tier is not None and ask.tier not in plan.tiers:
             raise TierNotFound()
-        found = candidates(plan, picture.free, ask, most=min(self.spread, watch.crowd()))
-        return found[crc32(f"{call.account}:{races}".encode()) % len(found)] if found else ()
+        most = min(self.spread, watch.crowd())
+        for _ in range(MOST_RACES):
+            look, found = await self.long_work.run(lambda: _look(picture, ask, most))
+            party = found[crc32(f"{call.account}:{races}".encode()) % len(found)] if found else ()
+            if picture.has(party):
+                return look, party
+        raise Contended("Others of this process were faster each time; try again.")
+
+    async def _why_not(self, picture: Picture, look: Look, ask: Ask) -> Refusal:
+        """Three things that a buyer answers differently: come as fewer, try again, give up."""
+        free = await self.long_work.run(lambda: largest(picture.plan, look.free, ask))
+        if free:
+            return NoBlock(free)
+        waiting = await self.long_work.run(lambda: largest(picture.plan, picture.unsold(), ask))
+        return TemporarilyUnavailable() if waiting else SoldOut()
 
     def _watch(self, shard: Shard, event: int) -> Watch:
         return self.watches.get(
@@ -172,13 +189,6 @@ class _Call:
         return await self.holds.get_hold(account=self.account, hold_id=shard.id_of("hld", hold))
 
 
-def _why_not(picture: Picture, ask: Ask) -> Refusal:
-    """Three things that a buyer answers differently: come as fewer, try again, give up."""
-    plan = picture.plan
-    free = largest(plan, picture.free, ask)
-    if free:
-        return NoBlock(free)
-    waiting = [
-        free | held | busy for free, held, busy in zip(picture.free, picture.coming, picture.in_hand, strict=True)
-    ]
-    return TemporarilyUnavailable() if largest(plan, waiting, ask) else SoldOut()
+def _look(picture: Picture, ask: Ask, most: int) -> Steps[tuple[Look, list[Party]]]:
+    look = picture.look()
+    return look, (yield from candidates(picture.plan, look.free, ask, most=most))

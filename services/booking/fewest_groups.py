@@ -7,38 +7,44 @@ again; they are listed only in the rows that may have the next one.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import chain
 from operator import itemgetter
 
 from services.booking.rows import Ask
 from services.booking.seat_plan import Block, Plan, Row, strandings, windows
+from services.booking.steps import ROWS_OF_A_STEP, Steps
 
 Tally = tuple[int, ...]  # of a row: its runs with room for one, for two, … up to the party
 Bound = tuple[float, ...]  # nothing in a row is better
+Tallies = Sequence[tuple[Row, Tally]]
 Ranked = Sequence[tuple[Bound, Row, int]]  # rows, the best first, with the room in their longest run
 
+ROWS_OF_A_PART = 512  # that are sorted at once: some 1 ms
 
-def fewest_groups(plan: Plan, free: Sequence[int], ask: Ask, seated: Sequence[Block]) -> tuple[Block, ...]:
+
+def fewest_groups(plan: Plan, free: Sequence[int], ask: Ask, seated: Sequence[Block]) -> Steps[tuple[Block, ...]]:
     """The ordinary seats of a party, near those who sit already; empty when there are too few.
 
     As many runs as it takes when the longest are filled first: no fewer can do. If those all have room for two, runs
     that seat one need not be looked at. The best run comes first, then those nearest to where people sit already; each
     must leave room for all in the longest of the others.
     """
-    tallies = list(_tallies(plan, free, ask))
-    rooms = _longest(Counter(tally for _, tally in tallies), ask.quantity)
+    tallies, counts = yield from _tallies(plan, free, ask)
+    rooms = _longest(counts, ask.quantity)
     least = 2 if rooms and rooms[-1] > 1 else 1
     anchor = seated[0] if seated else None
-    ranked = _around(plan, tallies, anchor)
+    ranked = (yield from _around(plan, tallies, anchor)) if rooms else ()
     chosen: list[Block] = []
     left = ask.quantity
     for others in reversed(range(len(rooms))):  # groups after this one
         needed = left - sum(rooms[:others])
         room = max(least, min(needed, rooms[others - 1] if others else left))
-        run = _nearest(plan, free, ask, ranked, anchor, room, chosen)
+        run = yield from _nearest(plan, free, ask, ranked, anchor, room, chosen)
         if anchor is None:
             anchor = run
-            ranked = _around(plan, tallies, anchor) if others else ranked
+            ranked = (yield from _around(plan, tallies, anchor)) if others else ()
         chosen.append(run)
         left -= run.size
         if min(run.size, ask.quantity) in rooms:
@@ -47,10 +53,14 @@ def fewest_groups(plan: Plan, free: Sequence[int], ask: Ask, seated: Sequence[Bl
     return tuple(_in_run(plan, free, run, size) for run, size in zip(chosen, sizes, strict=True))
 
 
-def _tallies(plan: Plan, free: Sequence[int], ask: Ask) -> Iterator[tuple[Row, Tally]]:
-    """Of the rows that have any."""
+def _tallies(plan: Plan, free: Sequence[int], ask: Ask) -> Steps[tuple[Tallies, Counter[Tally]]]:
+    """Of the rows that have any, and how many rows have the same."""
     known = plan.remembered(("runs", ask.quantity, ask.tier))
-    for row in plan.ranked_rows(ask.section):
+    tallies: list[tuple[Row, Tally]] = []
+    counts: Counter[Tally] = Counter()
+    for place, row in enumerate(plan.ranked_rows(ask.section)):
+        if not place % ROWS_OF_A_STEP:
+            yield
         left = free[row.number]
         if not left:
             continue
@@ -59,7 +69,9 @@ def _tallies(plan: Plan, free: Sequence[int], ask: Ask) -> Iterator[tuple[Row, T
             usable = row.usable(left & row.ordinary, ask.tier)
             in_row = known[row.number] = (left, _tally(usable, row.joined, ask.quantity))
         if in_row[1]:
-            yield row, in_row[1]
+            tallies.append((row, in_row[1]))
+            counts[in_row[1]] += 1
+    return tallies, counts
 
 
 def _tally(usable: int, joined: int, most: int) -> Tally:
@@ -90,23 +102,34 @@ def _longest(tallies: Counter[Tally], size: int) -> list[int]:
     return []
 
 
-def _around(plan: Plan, tallies: Iterable[tuple[Row, Tally]], anchor: Block | None) -> Ranked:
-    """By their distance from an anchor, or from the focal point."""
-    if anchor is None:
-        return [((row.floor,), row, len(tally)) for row, tally in tallies]  # in this order already
-    x, y = plan.rows[anchor.row].middle(anchor.start, anchor.size)
-    return sorted(
-        (((row.distance(x, y), abs(row.number - anchor.row)), row, len(tally)) for row, tally in tallies),
-        key=itemgetter(0),
-    )
+def _around(plan: Plan, tallies: Tallies, anchor: Block | None) -> Steps[Ranked]:
+    """By their distance from an anchor, or from the focal point. Sorted in parts, as one sort lets nobody in."""
+    x, y = plan.rows[anchor.row].middle(anchor.start, anchor.size) if anchor else (0, 0)
+    parts: list[list[tuple[Bound, Row, int]]] = []
+    for begin in range(0, len(tallies), ROWS_OF_A_PART):
+        yield
+        part = tallies[begin : begin + ROWS_OF_A_PART]
+        if anchor:
+            ranked = [((row.distance(x, y), abs(row.number - anchor.row)), row, len(tally)) for row, tally in part]
+            parts.append(sorted(ranked, key=itemgetter(0)))
+        else:
+            parts.append([((row.floor,), row, len(tally)) for row, tally in part])  # in this order already
+    found: list[tuple[Bound, Row, int]] = []
+    for each in merge(*parts, key=itemgetter(0)) if anchor else chain.from_iterable(parts):
+        found.append(each)
+        if not len(found) % ROWS_OF_A_PART:
+            yield
+    return found
 
 
 def _nearest(
     plan: Plan, free: Sequence[int], ask: Ask, ranked: Ranked, anchor: Block | None, room: int, chosen: Sequence[Block]
-) -> Block:
+) -> Steps[Block]:
     """The best run with so much room that was not chosen yet, or the one nearest to the anchor."""
     found: tuple[Bound, Block] | None = None
-    for bound, row, longest in ranked:
+    for place, (bound, row, longest) in enumerate(ranked):
+        if not place % ROWS_OF_A_STEP:
+            yield
         if found and bound > found[0]:
             break
         if longest < room:

@@ -9,8 +9,8 @@ the next one, so calls of one process never race each other.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
-from operator import itemgetter
-from typing import Any
+from operator import itemgetter, or_
+from typing import Any, NamedTuple
 
 from prometheus_client import Counter, Histogram
 
@@ -18,6 +18,7 @@ from services.booking.best_available import Party
 from services.booking.errors import EventNotFound
 from services.booking.rows import PlacedSeats, SeatStates
 from services.booking.seat_plan import Plan, make_plan
+from services.booking.steps import ROWS_OF_A_STEP, Steps, in_turns
 
 MOST_EVENTS = 64  # whose pictures are kept: at 18,000 seats, some 10 MB each
 FRESH_SECONDS = 0.25  # a picture that is older is read again, behind the call that finds it so
@@ -34,6 +35,14 @@ FAILED = Counter("booking_picture_failures_total", "Pictures that could not be r
 AVAILABLE, COMING = (bytes(ord("1") if letter == ord(wanted) else ord("0") for letter in range(256)) for wanted in "FH")
 
 
+class Look(NamedTuple):
+    """At a picture, at one moment: what long work may go by while the picture goes on."""
+
+    free: list[int]
+    in_hand: bool  # something is, and may come back
+    began: float  # the reading that it is of
+
+
 class Picture:
     """The seats of one version of an event: masks, one for each row of the plan."""
 
@@ -41,20 +50,38 @@ class Picture:
         self.plan = plan
         self.free = [0] * len(plan.rows)  # can be given out: read as free, not lost since, in no call's hands
         self.coming = [0] * len(plan.rows)  # held by others or being paid for
-        self.in_hand = [0] * len(plan.rows)
+        self.in_hand: dict[int, int] = {}  # by row
+        self.began = float("-inf")  # the last reading that succeeded, by the loop's clock
         self._seen = [0] * len(plan.rows)  # `free`, and what is in hand
         self._marks: list[tuple[int, int]] = []  # since the reading that is under way began
         self._arrange = None if plan.ascending is None else itemgetter(*plan.ascending)
 
-    def apply(self, letters: bytes) -> None:
-        """What a reading found; what was marked while it was under way is newer, and stays."""
+    def apply(self, letters: bytes, began: float = 0.0) -> Steps[None]:
+        """What a reading found; what was marked since it began is newer, and stays. Nothing is seen of it before the
+        end, when all is."""
         if self._arrange:
             letters = bytes(self._arrange(letters))
-        self._seen, self.coming = self._masks(letters.translate(AVAILABLE)), self._masks(letters.translate(COMING))
+            yield
+        seen = yield from self._masks(letters.translate(AVAILABLE))
+        coming = yield from self._masks(letters.translate(COMING))
         for row, mask in self._marks:
-            self._seen[row] &= ~mask
-            self.coming[row] |= mask
-        self.free = [seen & ~busy for seen, busy in zip(self._seen, self.in_hand, strict=True)]
+            seen[row] &= ~mask
+            coming[row] |= mask
+        self._seen, self.coming, self.free, self.began = seen, coming, seen.copy(), began
+        for row, mask in self.in_hand.items():
+            self.free[row] &= ~mask
+
+    def look(self) -> Look:
+        """What is so at this moment."""
+        return Look(self.free.copy(), bool(self.in_hand), self.began)
+
+    def has(self, party: Party) -> bool:
+        """All of its seats can be given out."""
+        return not any(block.mask & ~self.free[block.row] for block in party)
+
+    def unsold(self) -> list[int]:
+        """What is free or may come back."""
+        return list(map(or_, self._seen, self.coming))
 
     def reading(self) -> None:
         """A reading begins: what was marked before it will be in it."""
@@ -63,14 +90,16 @@ class Picture:
     def take(self, party: Party) -> None:
         """Into the hands of a call."""
         for block in party:
-            self.in_hand[block.row] |= block.mask
+            self.in_hand[block.row] = self.in_hand.get(block.row, 0) | block.mask
             self.free[block.row] &= ~block.mask
 
     def give_back(self, party: Party) -> None:
         """Out of the call's hands; what was marked meanwhile is gone all the same."""
         for block in party:
-            self.in_hand[block.row] &= ~block.mask
-            self.free[block.row] = self._seen[block.row] & ~self.in_hand[block.row]
+            busy = self.in_hand.pop(block.row, 0) & ~block.mask
+            if busy:
+                self.in_hand[block.row] = busy
+            self.free[block.row] = self._seen[block.row] & ~busy
 
     def mark(self, seats: Iterable[int]) -> None:
         """Held, by this process or by whoever was faster."""
@@ -81,10 +110,12 @@ class Picture:
             self.free[row] &= ~(1 << bit)
             self.coming[row] |= 1 << bit
 
-    def _masks(self, digits: bytes) -> list[int]:
+    def _masks(self, digits: bytes) -> Steps[list[int]]:
         """By row, from a digit for each seat in the plan's order. A row's first seat is its lowest bit."""
         masks, start = [], 0
         for row in self.plan.rows:
+            if not row.number % ROWS_OF_A_STEP:
+                yield
             end = start + len(row.seats)
             masks.append(int(digits[start:end][::-1], 2))
             start = end
@@ -154,7 +185,7 @@ class Watch:
             if states.version == picture.plan.version:
                 break
             picture = await self._load()  # a new version, or one that came while we loaded
-        picture.apply(states.letters)
+        await in_turns(picture.apply(states.letters, began))
         took = loop.time() - began
         self.picture, self.began = picture, began
         self.next = began + took + min(max(PAUSE_SECONDS, PAUSE_FACTOR * took), STALE_SECONDS)

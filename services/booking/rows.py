@@ -324,8 +324,8 @@ class PlacedSeats:
     row_indexes: Sequence[int]
     x: Sequence[int]
     y: Sequence[int]
-    accessible: Sequence[bool]
-    companion: Sequence[bool]
+    accessible: Sequence[int]  # 0 or 1
+    companion: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ what is printed on a seat says nothing, odd and even sides are common.
 import math
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby, pairwise
 from statistics import median
@@ -18,6 +18,7 @@ from services.booking.rows import PlacedSeats
 # An aisle through a row is at least as wide as a seat, so it doubles the distance; a wheelchair's place is up to half
 # as wide again as a seat and still has neighbours. Between the two, a party would talk across an aisle.
 AISLE = 1.75
+MOST_IN_A_ROW = 256  # seats; a longer one is several, and nobody's neighbour sits across. It bounds what a step costs
 MOST_SHAPES = 64  # of parties, that are remembered: sizes 1 to 8 in some tiers, on both rungs
 
 Shape = tuple[str | int | None, ...]  # what is remembered of it; its size, and what it asked for
@@ -130,8 +131,8 @@ def make_plan(placed: PlacedSeats) -> Plan:
     """Takes seats in the plan's order. Some 30 ms for 18,000 of them."""
     pitch = _pitches(placed)
     rows: list[Row] = []
-    for number, (_, group) in enumerate(_rows(placed)):
-        rows.append(_row(placed, number, list(group), pitch))
+    for at in _parts(placed):
+        rows.append(_row(placed, len(rows), at, pitch))
     by_floor = tuple(sorted(rows, key=lambda row: (row.floor, row.number)))
     accessible = [row for row in by_floor if row.accessible]
     ids = sorted(placed.seats)
@@ -176,6 +177,13 @@ def mask_of(bits: Iterable[int]) -> int:
 
 def _rows(placed: PlacedSeats) -> "groupby[tuple[str, int], int]":
     return groupby(range(len(placed.seats)), key=lambda i: (placed.sections[i], placed.row_indexes[i]))
+
+
+def _parts(placed: PlacedSeats) -> Iterator[Sequence[int]]:
+    for _, group in _rows(placed):
+        row = tuple(group)
+        for begin in range(0, len(row), MOST_IN_A_ROW):
+            yield row[begin : begin + MOST_IN_A_ROW]
 
 
 def _row(placed: PlacedSeats, number: int, at: Sequence[int], pitch: dict[str, float]) -> Row:

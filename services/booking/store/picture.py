@@ -1,5 +1,8 @@
 """What best available chooses from: where an event's seats stand, and which are free."""
 
+import sys
+from array import array
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
@@ -16,17 +19,21 @@ async def get_placed_seats(shard: Shard, event: int) -> PlacedSeats | None:
     row = await shard.read(lambda connection: queries.get_placed_seats(connection, event=event))
     if row is None:
         return None
-    known: dict[str, str] = {}
+    seats = _numbers(row["seats"])
+    ends = [*row["begins"][1:], len(seats)]
+    sections: list[str] = []
+    for section, end in zip(row["sections"], ends, strict=False):
+        sections += [section] * (end - len(sections))
     return PlacedSeats(
         version=row["version"],
         focal=None if row["focal_x"] is None else (row["focal_x"], row["focal_y"]),
         tiers=row["tiers"],
-        seats=row["seats"],
-        seat_tiers=row["seat_tiers"],
-        sections=[known.setdefault(section, section) for section in row["sections"]],
-        row_indexes=row["row_indexes"],
-        x=row["x"],
-        y=row["y"],
+        seats=seats,
+        seat_tiers=_numbers(row["seat_tiers"]),
+        sections=sections,
+        row_indexes=_numbers(row["row_indexes"]),
+        x=_numbers(row["x"]),
+        y=_numbers(row["y"]),
         accessible=row["accessible"],
         companion=row["companion"],
     )
@@ -48,3 +55,11 @@ async def get_cap(shard: Shard, event: int, account: str, grace: timedelta) -> t
     """How many tickets an account may have, and has at this moment; None when the event is not on sale."""
     row = await shard.read(lambda connection: queries.get_cap(connection, event=event, account=account, grace=grace))
     return row and (row["cap"], row["used"])
+
+
+def _numbers(sent: bytes) -> Sequence[int]:
+    """Postgres sends four bytes for each, the highest first."""
+    numbers = array("i", sent)
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers

@@ -3,15 +3,17 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from services.booking import best_available, best_seats
+from services.booking import best_available, best_seats, rows
 from services.booking.best_available import largest
+from services.booking.best_seats import BestSeats
 from services.booking.errors import SoldOut
 from services.booking.seat_plan import Plan, Row
+from services.booking.steps import Steps
 from tests.integration.booking.booth import Booth
 from tests.integration.booking.model import CAP, Ask
 from tests.integration.booking.replicas import change
@@ -92,6 +94,14 @@ async def ask_for_the_best(booth: Booth) -> None:
     await asyncio.to_thread(ask)
 
 
+async def always_sold_out(*_: object) -> SoldOut:
+    return SoldOut()
+
+
+def one_too_few(plan: Plan, free: Sequence[int], ask: rows.Ask) -> Steps[int]:
+    return max((yield from largest(plan, free, ask)) - 1, 0)
+
+
 async def test_the_best_available_are_what_the_model_allows(modelled: Booth) -> None:
     await ask_for_the_best(modelled)
 
@@ -102,8 +112,8 @@ async def test_the_best_available_are_what_the_model_allows(modelled: Booth) -> 
         (Row, "usable", lambda row, mask, tier: mask),
         (Plan, "ranked_rows", lambda plan, section, accessible=False: plan.ranked),
         (best_available, "_proper", lambda *_: True),
-        (best_seats, "_why_not", lambda *_: SoldOut()),
-        (best_seats, "largest", lambda plan, free, ask: max(largest(plan, free, ask) - 1, 0)),
+        (BestSeats, "_why_not", always_sold_out),
+        (best_seats, "largest", one_too_few),
     ],
     ids=["tier", "section", "accessible", "reason", "largest"],
 )

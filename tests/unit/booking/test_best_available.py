@@ -9,6 +9,7 @@ import pytest
 from services.booking.best_available import blocks, candidates, largest
 from services.booking.rows import Ask
 from services.booking.seat_plan import Plan, make_plan
+from services.booking.steps import at_once
 from tests.support.seatsio import read_chart
 from tests.unit.booking.halls import free_but, hall
 
@@ -18,7 +19,7 @@ MIDDLE = (50, -100)  # above the middle of a row of six
 
 def best(plan: Plan, ask: Ask, *taken: int) -> list[list[int]]:
     """Seats of the best party, a list for each group; none: []."""
-    found = candidates(plan, free_but(plan, taken), ask)
+    found = at_once(candidates(plan, free_but(plan, taken), ask))
     return [sorted(block.seats(plan)) for block in found[0]] if found else []
 
 
@@ -117,15 +118,15 @@ def test_accessible_seats_that_are_apart_are_split_as_well() -> None:
 def test_the_largest_party_is_what_there_are_seats_for() -> None:
     plan = hall("ooa", "ooc")
     everything = free_but(plan)
-    assert largest(plan, everything, Ask(5)) == 4
-    assert largest(plan, everything, Ask(6, accessible=2)) == 5
-    assert largest(plan, free_but(plan, [3]), Ask(2, accessible=1)) == 0
-    assert largest(plan, free_but(plan, [1, 2, 4, 5]), Ask(2)) == 0
+    assert at_once(largest(plan, everything, Ask(5))) == 4
+    assert at_once(largest(plan, everything, Ask(6, accessible=2))) == 5
+    assert at_once(largest(plan, free_but(plan, [3]), Ask(2, accessible=1))) == 0
+    assert at_once(largest(plan, free_but(plan, [1, 2, 4, 5]), Ask(2))) == 0
 
 
 def test_several_candidates_share_no_seat_and_would_leave_none_single() -> None:
     plan = hall("oooooooooo", "oooooooooo", focal=(90, -100))
-    found = candidates(plan, free_but(plan), Ask(2), most=8)
+    found = at_once(candidates(plan, free_but(plan), Ask(2), most=8))
     seats = [seat for (block,) in found for seat in block.seats(plan)]
     assert len(seats) == len(set(seats)) == 16
     assert [block.key for (block,) in found] == sorted(block.key for (block,) in found)
@@ -147,11 +148,11 @@ def test_best_available_agrees_with_a_commercial_system(shared_data: Path, numbe
         accessible=case.get("accessibleSeats", 0),
     )
     if case.get("tryToPreventOrphanSeats", True):
-        found = candidates(plan, free, ask)
+        found = at_once(candidates(plan, free, ask))
     else:  # without the first rung
-        found = [(block,) for block in blocks(plan, free, ask, most=1, stranding=True)]
+        found = [(block,) for block in at_once(blocks(plan, free, ask, most=1, stranding=True))]
     if "expect_error" in case:
         assert found == []
-        assert 0 < largest(plan, free, ask) < ask.quantity
+        assert 0 < at_once(largest(plan, free, ask)) < ask.quantity
     else:
         assert [chart.labels[seat] for block in found[0] for seat in block.seats(plan)] == case["expect"]

@@ -15,6 +15,7 @@ from services.booking.best_available import candidates, largest
 from services.booking.fewest_groups import fewest_groups
 from services.booking.rows import Ask
 from services.booking.seat_plan import Block, Plan
+from services.booking.steps import at_once
 from tests.unit.booking.halls import free_but, hall
 from tests.unit.booking.test_best_available_random import Question, questions
 
@@ -78,7 +79,7 @@ def test_the_groups_are_those_that_a_slow_search_finds(question: Question, sitti
         row, bit = plan.places[sitting]
         seated, taken = [Block(0, row, bit, 1)], taken | {sitting}
     free = free_but(plan, taken)
-    found = fewest_groups(plan, free, ask, seated)
+    found = at_once(fewest_groups(plan, free, ask, seated))
     expected = chosen_slowly(plan, free, ask, seated)
     inside = {(run.row, run.start): range(run.start, run.start + run.size) for run in runs_of(plan, free, ask)}
     assert len(found) == len(expected)
@@ -126,9 +127,9 @@ def judge(halls: int) -> Counter[str]:
         free = free_but(plan, [*range(1, 11), *(seat for seat in plan.places if dice.random() < share)])
         quantity = dice.randint(2, 8)
         ask = Ask(quantity, accessible=dice.randint(1, min(3, quantity)))
-        best, found = fewest(plan, free, ask), candidates(plan, free, ask)
+        best, found = fewest(plan, free, ask), at_once(candidates(plan, free, ask))
         if not found:
-            assert largest(plan, free, ask) < quantity
+            assert at_once(largest(plan, free, ask)) < quantity
             counts["refused" if best == NONE else "missed"] += 1
             continue
         groups, alone = len(found[0]), sum(block.size == 1 for block in found[0])

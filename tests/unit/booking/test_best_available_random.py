@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from services.booking.best_available import candidates, largest
 from services.booking.rows import Ask
 from services.booking.seat_plan import Block, Plan
+from services.booking.steps import at_once
 from tests.unit.booking.halls import DEPTH, PITCH, free_but, hall
 
 RULER = "oooooooooooo"  # in each section, so that the usual distance is that of neighbours
@@ -150,7 +151,7 @@ def test_best_available_steps_down_the_ladder_rung_by_rung(question: Question) -
     rows, tiers, focal, taken, ask = question
     plan, reference = hall(*rows, focal=focal, tiers=tiers), Reference(*question)
     free = free_but(plan, taken)
-    found = candidates(plan, free, ask)
+    found = at_once(candidates(plan, free, ask))
     by_id = {seat[0]: (row, place) for row in reference.rows for place, seat in enumerate(row)}
     expected = reference.windows(stranding=False) or reference.windows(stranding=True)
     enough = reference.seats_of("o") >= ask.quantity - ask.accessible and reference.seats_of("a") >= ask.accessible
@@ -158,7 +159,7 @@ def test_best_available_steps_down_the_ladder_rung_by_rung(question: Question) -
         assert _seats(plan, found[0]) == [expected[0][3]]
     elif not enough:
         assert found == []
-        assert largest(plan, free, ask) < ask.quantity
+        assert at_once(largest(plan, free, ask)) < ask.quantity
     else:
         groups = _seats(plan, found[0])
         drawn = [[by_id[seat][0][by_id[seat][1]] for seat in group] for group in groups]
@@ -178,7 +179,7 @@ def test_best_available_steps_down_the_ladder_rung_by_rung(question: Question) -
 def test_several_candidates_are_of_one_rung_in_order_and_share_no_seat(question: Question, most: int) -> None:
     rows, tiers, focal, taken, ask = question
     plan, reference = hall(*rows, focal=focal, tiers=tiers), Reference(*question)
-    found = candidates(plan, free_but(plan, taken), ask, most=most)
+    found = at_once(candidates(plan, free_but(plan, taken), ask, most=most))
     rung = reference.windows(stranding=False) or reference.windows(stranding=True)
     if rung:
         seats = [_seats(plan, party)[0] for party in found]

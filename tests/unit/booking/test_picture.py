@@ -12,6 +12,7 @@ from services.booking.errors import EventNotFound
 from services.booking.picture import Picture, Watch, Watches
 from services.booking.rows import Ask, PlacedSeats, SeatStates
 from services.booking.seat_plan import make_plan
+from services.booking.steps import at_once
 from tests.unit.booking.halls import hall, placed
 
 
@@ -42,17 +43,17 @@ def test_states_come_by_id_and_go_by_place() -> None:
         PlacedSeats(1, None, [1], [7, 3, 5], [1] * 3, ["A"] * 3, [0, 1, 1], [0] * 3, [0] * 3, [False] * 3, [False] * 3)
     )
     picture = Picture(plan)
-    picture.apply(b"FHX")  # seats 3, 5, 7
+    at_once(picture.apply(b"FHX"))  # seats 3, 5, 7
     assert (picture.free, picture.coming) == ([0, 0b01], [0, 0b10])
 
 
 def test_what_is_in_hand_is_not_free_until_it_is_given_back() -> None:
     picture = Picture(hall("oooo"))
-    picture.apply(b"FFFF")
-    (party,) = candidates(picture.plan, picture.free, Ask(2))
+    at_once(picture.apply(b"FFFF"))
+    (party,) = at_once(candidates(picture.plan, picture.free, Ask(2)))
     picture.take(party)
     assert picture.free == [0b1100]
-    picture.apply(b"FFFF")  # a reading changes nothing of it
+    at_once(picture.apply(b"FFFF"))  # a reading changes nothing of it
     assert picture.free == [0b1100]
     picture.give_back(party)
     assert picture.free == [0b1111]
@@ -62,14 +63,27 @@ def test_what_is_in_hand_is_not_free_until_it_is_given_back() -> None:
     assert (picture.free, picture.coming) == ([0b1110], [0b0001])
 
 
+def test_a_look_stays_as_it_was() -> None:
+    picture = Picture(hall("oooo"))
+    at_once(picture.apply(b"FFFX", 7.0))
+    look = picture.look()
+    picture.mark([1])
+    (party,) = at_once(candidates(picture.plan, picture.free, Ask(2)))
+    picture.take(party)
+    assert look == ([0b0111], False, 7.0)
+    assert picture.look() == ([0], True, 7.0)
+    assert picture.unsold() == [0b0111]
+    assert not picture.has(party)
+
+
 def test_a_mark_outlives_the_reading_that_was_under_way() -> None:
     picture = Picture(hall("oooo"))
     picture.reading()
     picture.mark([2])
-    picture.apply(b"FFFF")
+    at_once(picture.apply(b"FFFF"))
     assert picture.free == [0b1101]
     picture.reading()
-    picture.apply(b"FFFF")  # began after it, so it is the newer
+    at_once(picture.apply(b"FFFF"))  # began after it, so it is the newer
     assert picture.free == [0b1111]
 
 
@@ -154,17 +168,17 @@ def test_a_crowd_widens_the_choice_and_one_lost_race_does_not() -> None:
     assert watch.crowd() >= 19
 
 
-def test_a_crowd_is_spread_over_candidates_by_account() -> None:
+async def test_a_crowd_is_spread_over_candidates_by_account() -> None:
     """Two replicas that know nothing of each other would else send everybody to the same seats."""
     best, picture, watch = BestSeats(holds=None), Picture(hall("o" * 40)), House("oo").watch  # type: ignore[arg-type]
-    picture.apply(b"F" * 40)
+    at_once(picture.apply(b"F" * 40))
 
-    def chosen(calls: int) -> set[Party]:
+    async def chosen(calls: int) -> set[Party]:
         watch.calls = calls
         asked = [_Call(None, f"fan-{number}", "evt_s1_1", Ask(2), "k") for number in range(30)]  # type: ignore[arg-type]
-        return {best._choose(watch, picture, call, 0) for call in asked}
+        return {(await best._choose(watch, picture, call, 0))[1] for call in asked}
 
-    assert len(chosen(1)) == 1
-    assert len(chosen(8)) > 2
+    assert len(await chosen(1)) == 1
+    assert len(await chosen(8)) > 2
     best.spread = 1
-    assert len(chosen(8)) == 1
+    assert len(await chosen(8)) == 1

@@ -1,0 +1,74 @@
+"""Long work in short turns: a generator stops after each small step, and says at its end what it found.
+
+The event loop is one thread, so what takes long must let the others in. Here there is no lock on what is looked at:
+between two steps others may change it, so long work looks at a copy.
+"""
+
+import asyncio
+from collections.abc import Callable, Generator
+from time import thread_time
+from typing import TypeVar
+
+from chassis.errors import Contended
+
+ROWS_OF_A_STEP = 32  # of a plan: 0.1 ms; 6 ms where each is of 256 seats that nobody has looked at before
+TURN_SECONDS = 0.002  # of the processor; then a rest as long, so that long work has at most half of the loop
+MOST_WAITING = 32  # for their turn at long work, of up to 0.4 s at the largest events: better to come again than wait
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+
+
+def at_once(steps: Steps[T]) -> T:
+    """To the end, without a stop: where nobody else waits."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+
+
+async def in_turns(steps: Steps[T]) -> T:
+    """To the end; after each turn the others have theirs."""
+    began = thread_time()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        worked = thread_time() - began
+        if worked > TURN_SECONDS:
+            await asyncio.sleep(worked)
+            began = thread_time()
+
+
+class Turns:
+    """Of a process. What ends within a turn waits for nobody; the rest is done one after the other, or many together
+    would have all of the loop."""
+
+    def __init__(self) -> None:
+        self._one = asyncio.Lock()
+        self._waiting = 0
+
+    async def run(self, begin: Callable[[], Steps[T]]) -> T:
+        """Raises Contended when too many wait. Work that had to wait begins again: what it looked at is old by then."""
+        steps = begin()
+        ends = thread_time() + TURN_SECONDS
+        try:
+            next(steps)
+            while thread_time() < ends:
+                next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        if self._waiting >= MOST_WAITING:
+            raise Contended("Many look for seats, and few are left; try again.")
+        self._waiting += 1
+        try:
+            async with self._one:
+                await asyncio.sleep(TURN_SECONDS)  # the turn that it has had
+                return await in_turns(begin())
+        finally:
+            self._waiting -= 1
