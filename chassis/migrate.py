@@ -43,8 +43,8 @@ async def migrate(dsn: str, directories: Sequence[Path], parameters: Mapping[str
 
     A directory is `<component>/migrations`, its files `0001_words.sql`; functions are in `<component>/functions`, all
     CREATE OR REPLACE. `parameters` can be read in a migration by current_setting('rowlock.…'). Safe to run from many
-    processes at once. A function is replaced while replicas of the version before still call it: one that takes or
-    gives something else gets another name.
+    processes at once. A function is replaced while replicas of the version before still call it: one that gives
+    something else gets another name. One that takes something else is another by that, and theirs stays beside it.
     """
     connection = await asyncpg.connect(dsn, command_timeout=600)
     try:

@@ -93,9 +93,9 @@ class Areas:
             raise SoldOut()
         if verdict.retry_time is not None:
             raise HoldBudgetSpent(verdict.retry_time)
+        if verdict.word == "CAP":
+            raise TooManyTickets(verdict.few, verdict.used)
         sale = await store.get_sale(shard, event)
         if sale is None:
             raise EventNotFound()
-        if verdict.word == "CAP":
-            raise TooManyTickets(sale.tickets_per_account, verdict.used)
         raise NotOnSale(sale.start, sale.end)

@@ -13,6 +13,7 @@ from services.booking.errors import (
     EventNotFound,
     IdempotencyKeyReused,
     NoBlock,
+    PlanChanged,
     SeatUnavailable,
     SectionNotFound,
     SoldOut,
@@ -154,19 +155,28 @@ class _Call:
             raise _OverCap(*cap)
 
     async def try_party(self, picture: Picture, party: Party) -> Hold | None:
-        """None when somebody was faster. Whatever else comes of it, the picture knows."""
+        """None when somebody was faster, or the picture is of an older version. Whatever else comes of it, the picture
+        knows."""
         seats = [seat for block in party for seat in block.seats(picture.plan)]
         gone: tuple[int, ...] | list[int] = seats  # until it is known to be otherwise
         picture.take(party)
         try:
             hold = await self.holds.hold_seats(
-                account=self.account, event_id=self.event_id, seat_ids=seats, key=self.key, fingerprint=self.fingerprint
+                account=self.account,
+                event_id=self.event_id,
+                seat_ids=seats,
+                key=self.key,
+                fingerprint=self.fingerprint,
+                plan=picture.plan.version,
             )
             gone = [seat.seat for seat in hold.seats if seat.seat in seats]  # none, when an older hold is replayed
             return hold
         except SeatUnavailable as lost:
             RACES.inc()
             gone = lost.lost_seats
+            return None
+        except PlanChanged:
+            gone = ()
             return None
         except Unavailable:
             raise

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from chassis.errors import Code, Refusal
+from chassis.errors import Code, Contended, Refusal
 
 
 class IdempotencyKeyRequired(Refusal):
@@ -91,6 +91,13 @@ class SelectionClosed(Refusal):
 
     def __init__(self) -> None:
         super().__init__("Seats cannot be picked at this event: ask for the best available ones.")
+
+
+class PlanChanged(Contended):
+    """The house chose by a plan that is the event's no longer: it chooses again."""
+
+    def __init__(self) -> None:
+        super().__init__("The event changed meanwhile and nothing was decided; try again.")
 
 
 class SectionNotFound(Refusal):

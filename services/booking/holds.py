@@ -14,6 +14,7 @@ from services.booking.errors import (
     HoldNotFound,
     IdempotencyKeyReused,
     NotOnSale,
+    PlanChanged,
     SeatNotFound,
     SeatUnavailable,
     SelectionClosed,
@@ -30,7 +31,10 @@ from services.booking.store.shards import Shard, Shards
 
 MOST_SEATS = 50  # of one hold: far over any cap, and small enough to lock in a millisecond
 
-VERDICTS = ("HELD", "REPLAY", "REUSED", "NO_EVENT", "NOT_ON_SALE", "CAP", "BUDGET", "NO_SEAT", "LOST")
+VERDICTS = (
+    *("HELD", "REPLAY", "REUSED", "NO_EVENT", "NOT_ON_SALE", "SELECTION_CLOSED", "CAP", "BUDGET", "OLD_PLAN"),
+    *("NO_SEAT", "LOST"),
+)
 HOLDS_TOTAL = Counter("booking_hold_seats_total", "Requests for a hold", ["verdict"])
 HOLDS = {word: HOLDS_TOTAL.labels(word) for word in VERDICTS}
 RELEASES = Counter("booking_release_hold_total", "Requests to release a hold", ["state"])
@@ -45,24 +49,24 @@ class Holds:
         self.gatherers = {name: _gatherer(store.HoldCalls(shard, grace=grace)) for name, shard in shards.items()}
 
     async def pick_seats(self, *, account: str, event_id: str, seat_ids: Iterable[int], key: str) -> Hold:
-        """`hold_seats` for a buyer who picked them, at an event that lets buyers pick."""
+        """`hold_seats` for a buyer who picked them. Refused where the house chooses, by the event as it is then: what
+        is in memory may be older."""
         shard, event = self._check(account, event_id, key)
         offer = await self.offers.get(shard.name, event)
         if offer is None:
             raise EventNotFound()
-        if offer.selection_mode == "BEST_AVAILABLE" and not await store.get_hold_by_key(shard, event, account, key):
-            raise SelectionClosed()  # but the key of a hold that was picked before still finds it
         return await self._ask(shard, event_id, _request(account, event, key, seat_ids), offer)
 
     async def hold_seats(
-        self, *, account: str, event_id: str, seat_ids: Iterable[int], key: str, fingerprint: bytes
+        self, *, account: str, event_id: str, seat_ids: Iterable[int], key: str, fingerprint: bytes, plan: int
     ) -> Hold:
         """The hold, new or replayed; a refusal of booking's errors otherwise, and then nothing is held.
 
-        `fingerprint`: of what the caller asked for, which is not these seats.
+        `fingerprint`: of what the caller asked for, which is not these seats. `plan`: the version by which they were
+        chosen; PlanChanged when it is the event's no longer.
         """
         shard, event = self._check(account, event_id, key)
-        return await self._ask(shard, event_id, _request(account, event, key, seat_ids, fingerprint))
+        return await self._ask(shard, event_id, _request(account, event, key, seat_ids, fingerprint, plan))
 
     async def _ask(self, shard: Shard, event_id: str, request: HoldRequest, offer: Offer | None = None) -> Hold:
         verdict = await self.gatherers[shard.name].ask(request)
@@ -135,6 +139,10 @@ class Holds:
             return SeatNotFound(verdict.lost_seats)
         if verdict.word == "REUSED":
             return IdempotencyKeyReused()
+        if verdict.word == "SELECTION_CLOSED":
+            return SelectionClosed()
+        if verdict.word == "OLD_PLAN":
+            return PlanChanged()
         if verdict.word == "BUDGET" and verdict.retry_time:
             return HoldBudgetSpent(verdict.retry_time)
         offer = await self.offers.get(shard.name, event, version=verdict.version)
@@ -147,14 +155,16 @@ class Holds:
         return Contended("Others were in the way and nothing was decided; try again.")
 
 
-def _request(account: str, event: int, key: str, seat_ids: Iterable[int], fingerprint: bytes = b"") -> HoldRequest:
+def _request(
+    account: str, event: int, key: str, seat_ids: Iterable[int], fingerprint: bytes = b"", plan: int = 0
+) -> HoldRequest:
     """Refuses what no event can have."""
     seats = tuple(sorted(set(seat_ids)))
     if not 1 <= len(seats) <= MOST_SEATS:
         raise InvalidArgument(f"A hold is of 1 to {MOST_SEATS} seats.")
     if seats[0] < 1:
         raise SeatNotFound(seat for seat in seats if seat < 1)
-    return HoldRequest(account, event, key, fingerprint or fingerprint_of(seats), seats)
+    return HoldRequest(account, event, key, fingerprint or fingerprint_of(seats), seats, plan)
 
 
 def _gatherer(calls: store.HoldCalls) -> Gatherer[HoldRequest, HoldVerdict]:

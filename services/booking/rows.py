@@ -19,13 +19,15 @@ def id_text(prefix: str, shard: str, number: int | UUID) -> str:
 
 
 class HoldRequest(NamedTuple):
-    """One element of a batch. Seats ascending, without repeats."""
+    """One element of a batch. Seats ascending, without repeats. `plan`: the version of the event by whose plan the
+    house chose them; 0: the buyer picked them."""
 
     account: str
     event: int
     key: str
     fingerprint: bytes
     seats: tuple[int, ...]
+    plan: int = 0
 
 
 class HoldVerdict(NamedTuple):
@@ -201,7 +203,6 @@ class Offer:
 
     version: int
     sale: Sale
-    selection_mode: str
     currency: str
     prices: Mapping[int, int]
     fees: Mapping[int, int]

@@ -90,12 +90,15 @@ END $$;
 --   HELD, REPLAY              hold_id
 --   REUSED                    the key belongs to a hold of something else
 --   NO_EVENT, NO_AREA, NOT_ON_SALE
---   CAP                       used tickets of the account before this request
+--   CAP                       used tickets of the account before this request, of few that it may have
 --   BUDGET                    retry_time: when the account may hold again
 --   FEW                       too few are left: so many could be had
 --   ALL_HELD, SOLD_OUT        none are left; of ALL_HELD some may come back
 --   AGAIN                     a counter was emptied under our eyes: call again with p_all
 -- What is not HELD has written nothing, but that expired holds may have been ended.
+--
+-- It is judged and priced by one version of the event: when another comes meanwhile (it locks the counters, so it is
+-- often what was waited for), the call fails, and the caller makes it again.
 --
 -- One counter is locked and no more, if one has enough: then nobody waits but who is after the same. With p_all, or when
 -- no counter has enough, all are. That a lone counter was too low is only found with it locked, and then it would be too
@@ -133,7 +136,11 @@ BEGIN
   IF clock_timestamp() < e.sale_start_time OR clock_timestamp() >= e.sale_end_time THEN verdict := 'NOT_ON_SALE'; RETURN; END IF;
   SELECT tickets, holds INTO r FROM account_at_event(p_event, p_account, p_grace);
   used := r.tickets;
-  IF used + p_quantity > e.tickets_per_account THEN verdict := 'CAP'; RETURN; END IF;
+  IF used + p_quantity > e.tickets_per_account THEN
+    verdict := 'CAP';
+    few := e.tickets_per_account;
+    RETURN;
+  END IF;
   IF r.holds >= e.holds_per_account THEN
     verdict := 'BUDGET';
     retry_time := hold_budget_returns(p_event, p_account, e.holds_per_account);
@@ -194,5 +201,9 @@ BEGIN
   SELECT hold_area.hold_id, p_event, p_account, p_key, p_fingerprint, p_quantity, '{}', ARRAY[t.price], ARRAY[t.fee],
          e.currency_code, p_area, v_counters, v_amounts, v_now,
          v_now + CASE WHEN v_now < e.onsale_end_time THEN least(e.onsale_hold_duration, e.hold_duration) ELSE e.hold_duration END
-    FROM tier t WHERE t.event_id = p_event AND t.tier = a.tier;
+    FROM event v JOIN tier t ON t.event_id = v.event_id AND t.tier = a.tier
+   WHERE v.event_id = p_event AND v.version = e.version;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'the event changed meanwhile' USING ERRCODE = 'serialization_failure';
+  END IF;
 END $$;

@@ -42,7 +42,7 @@ RETURN (SELECT create_time + interval '10 minutes' FROM hold
 -- A batch of 1 to 64 holds in one call. Request r is element r of p_account … p_end and wants the seats
 -- p_seat[p_end[r - 1] + 1 : p_end[r]], ascending and without repeats; p_seat_request and p_seat_event say of each seat
 -- whose request it is, and which event. The caller has seen to it that no two requests share a seat or an account
--- (and so a key).
+-- (and so a key). p_plan[r]: the version of the event by whose plan the house chose the seats; 0: the buyer picked them.
 -- p_wait: one request alone, which waits for locks; otherwise a request that meets a lock is BUSY, to be run again alone.
 --
 -- Verdict of request r, and what comes with it:
@@ -50,16 +50,19 @@ RETURN (SELECT create_time + interval '10 minutes' FROM hold
 --   REPLAY                        hold_id[r]
 --   REUSED                        its key belongs to a hold of other content
 --   NO_EVENT, NOT_ON_SALE
+--   SELECTION_CLOSED              picked, and the event gives out the best available only
 --   CAP                           used[r] tickets of the account before this request
 --   BUDGET                        retry_time[r]
+--   OLD_PLAN                      chosen by another version's plan: its tiers and sections may not be these
 --   NO_SEAT, LOST                 the elements of lost_seat whose lost_request is r; a LOST list is exact
 --   BUSY                          nothing is known
--- and version[r], of the event by which it was judged and priced.
+-- and version[r], of the event by which it was judged and priced: when another comes meanwhile, the call fails, and the
+-- caller makes it again.
 -- A request that is not HELD has written nothing; the others stand.
 CREATE OR REPLACE FUNCTION hold_seats(
   p_wait boolean, p_grace interval,
   p_account text[], p_event bigint[], p_key text[], p_fingerprint bytea[], p_end int[],
-  p_seat_request int[], p_seat_event bigint[], p_seat int[],
+  p_seat_request int[], p_seat_event bigint[], p_seat int[], p_plan int[],
   OUT verdict text[], OUT version int[], OUT hold_id uuid[], OUT expires_at timestamptz[], OUT used int[],
   OUT retry_time timestamptz[], OUT lost_request int[], OUT lost_seat int[])
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
@@ -102,16 +105,18 @@ BEGIN
     END IF;
   END LOOP;
 
-  -- 2. Replays, the sale's window, caps, budgets. A replay comes first: the same request gives the same answer at any time.
+  -- 2. Replays, the way of selling, the sale's window, caps, budgets, plans. A replay comes first: the same request
+  -- gives the same answer at any time.
   FOR r IN
     SELECT q.place::int AS place, k.hold_id AS known, k.fingerprint = q.fingerprint AS same, e.version,
+           q.plan = 0 AND e.selection_mode = 'BEST_AVAILABLE' AS no_picks, q.plan NOT IN (0, e.version) AS old_plan,
            clock_timestamp() < e.sale_start_time OR clock_timestamp() >= e.sale_end_time AS closed,
            CASE WHEN clock_timestamp() < e.onsale_end_time THEN least(e.hold_duration, e.onsale_hold_duration)
                 ELSE e.hold_duration END AS lasts,
            e.tickets_per_account AS cap, a.tickets, q.upto - coalesce(p_end[q.place - 1], 0) AS asked,
            a.holds >= e.holds_per_account AS spent, e.holds_per_account AS budget
-      FROM unnest(p_event, p_account, p_key, p_fingerprint, p_end)
-           WITH ORDINALITY q(event_id, account, key, fingerprint, upto, place)
+      FROM unnest(p_event, p_account, p_key, p_fingerprint, p_end, p_plan)
+           WITH ORDINALITY q(event_id, account, key, fingerprint, upto, plan, place)
      CROSS JOIN LATERAL account_at_event(q.event_id, q.account, p_grace) a
       LEFT JOIN event e ON e.event_id = q.event_id
       LEFT JOIN hold k ON k.event_id = q.event_id AND k.account = q.account AND k.idempotency_key = q.key
@@ -125,6 +130,7 @@ BEGIN
       hold_id[r.place] := r.known;
     ELSIF r.known IS NOT NULL THEN verdict[r.place] := 'REUSED';
     ELSIF r.version IS NULL THEN verdict[r.place] := 'NO_EVENT';
+    ELSIF r.no_picks THEN verdict[r.place] := 'SELECTION_CLOSED';
     ELSIF r.closed THEN verdict[r.place] := 'NOT_ON_SALE';
     ELSIF r.tickets + r.asked > r.cap THEN
       verdict[r.place] := 'CAP';
@@ -132,6 +138,7 @@ BEGIN
     ELSIF r.spent THEN
       verdict[r.place] := 'BUDGET';
       retry_time[r.place] := hold_budget_returns(p_event[r.place], p_account[r.place], r.budget);
+    ELSIF r.old_plan THEN verdict[r.place] := 'OLD_PLAN';
     ELSE
       v_for[r.place] := r.lasts;
       CONTINUE;

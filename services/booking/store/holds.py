@@ -77,6 +77,7 @@ async def _call_hold_seats(
         owners,
         events,
         seats,
+        [request.plan for request in requests],
     )
     lost: defaultdict[int, list[int]] = defaultdict(list)
     for number, seat in zip(row["lost_request"] or (), row["lost_seat"] or (), strict=True):
@@ -128,14 +129,6 @@ async def count_overdue(shard: Shard, *, grace: timedelta) -> Overdue:
     return Overdue(row["holds"], row["seconds"])
 
 
-async def get_hold_by_key(shard: Shard, event: int, account: str, key: str) -> UUID | None:
-    """The hold that an account's key made, whatever became of it."""
-    found: UUID | None = await shard.read(
-        lambda connection: queries.get_hold_by_key(connection, event=event, account=account, key=key)
-    )
-    return found
-
-
 async def get_offer(shard: Shard, event: int) -> Offer | None:
     """All that an event has to sell, as it is now."""
     row = await shard.read(lambda connection: queries.get_offer(connection, event=event))
@@ -148,7 +141,6 @@ async def get_offer(shard: Shard, event: int) -> Offer | None:
     return Offer(
         version=row["version"],
         sale=Sale(row["sale_start_time"], row["sale_end_time"], row["tickets_per_account"]),
-        selection_mode=row["selection_mode"],
         currency=row["currency_code"],
         prices=dict(zip(row["tiers"], row["prices"], strict=True)),
         fees=dict(zip(row["tiers"], row["fees"], strict=True)),

@@ -1,6 +1,7 @@
--- name: hold_seats(wait, grace, accounts, events, keys, fingerprints, ends, seat_requests, seat_events, seats)^
+-- name: hold_seats(wait, grace, accounts, events, keys, fingerprints, ends, seat_requests, seat_events, seats, plans)^
 SELECT verdict, version, hold_id, expires_at, used, retry_time, lost_request, lost_seat
-  FROM hold_seats(:wait, :grace, :accounts, :events, :keys, :fingerprints, :ends, :seat_requests, :seat_events, :seats);
+  FROM hold_seats(:wait, :grace, :accounts, :events, :keys, :fingerprints, :ends, :seat_requests, :seat_events, :seats,
+                  :plans);
 
 -- name: get_hold(hold, account)^
 SELECT hold_id, event_id, state, expires_at, currency_code, ticket_count, seats, prices, fees, sections, row_names, numbers,
@@ -21,7 +22,7 @@ SELECT count(*) AS holds, coalesce(extract(epoch FROM now() - CAST(:grace AS int
 
 -- name: get_offer(event)^
 -- One statement, so that it is all of one version.
-SELECT e.version, e.sale_start_time, e.sale_end_time, e.tickets_per_account, e.selection_mode, e.currency_code,
+SELECT e.version, e.sale_start_time, e.sale_end_time, e.tickets_per_account, e.currency_code,
        t.tiers, t.prices, t.fees, s.seats, s.seat_tiers, s.sections, s.row_names, s.numbers
   FROM event e
  CROSS JOIN LATERAL (
@@ -32,6 +33,3 @@ SELECT e.version, e.sale_start_time, e.sale_end_time, e.tickets_per_account, e.s
           array_agg(q.row_name) AS row_names, array_agg(q.number) AS numbers
      FROM (SELECT * FROM seat WHERE event_id = e.event_id ORDER BY seat_id) q) s
  WHERE e.event_id = :event;
-
--- name: get_hold_by_key(event, account, key)$
-SELECT hold_id FROM hold WHERE event_id = :event AND account = :account AND idempotency_key = :key;

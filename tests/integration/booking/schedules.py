@@ -71,6 +71,7 @@ def hold(connection: asyncpg.Connection, account: str, key: str, *seats: int) ->
         seat_requests=[1] * len(seats),
         seat_events=[EVENT] * len(seats),
         seats=list(seats),
+        plans=[0],
     )
 
 

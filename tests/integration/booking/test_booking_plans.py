@@ -124,6 +124,7 @@ async def batch(connection: asyncpg.Connection, wait: bool, accounts: int) -> An
         seat_requests=[number for number in range(1, accounts + 1) for _ in range(4)],
         seat_events=[EVENT + number for number in range(accounts) for _ in range(4)],
         seats=[4000 + number * 4 + each for number in range(accounts) for each in range(4)],
+        plans=[0] * accounts,
     )
 
 

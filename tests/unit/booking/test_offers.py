@@ -18,7 +18,6 @@ def offer(version: int = 1, seats: int = 10) -> Offer:
     return Offer(
         version,
         Sale(NOW, NOW, 8),
-        "ANY",
         "EUR",
         {1: 100 * version, 2: 200 * version},
         {1: 10 * version, 2: 20 * version},
