@@ -42,11 +42,11 @@ class Keeper:
             await self._measure(connection)
             kept = {"keep_seconds": KEEP_SECONDS, "most": MOST_DELETED}
             published = affected(await queries.delete_published(connection, **kept))
-            unread = affected(await queries.delete_unread(connection, sinks=self.unread, **kept))
-        if unread:
-            UNREAD.labels(self.database).inc(unread)
-            log.warning("messages that nobody asked for were deleted", database=self.database, messages=unread)
-        return MOST_DELETED in (published, unread)
+            unread = [affected(await queries.delete_unread(connection, sink=sink, **kept)) for sink in self.unread]
+        if any(unread):
+            UNREAD.labels(self.database).inc(sum(unread))
+            log.warning("messages that nobody asked for were deleted", database=self.database, messages=sum(unread))
+        return MOST_DELETED in (published, *unread)
 
     async def _measure(self, connection: asyncpg.Connection) -> None:
         found = {row["sink"]: row async for row in queries.measure(connection)}

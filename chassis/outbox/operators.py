@@ -91,8 +91,9 @@ class Outboxes:
         return sum([await self._republish(pool, sink, start_time) for pool in self.pools.values()])
 
     async def _list(self, name: str, *, after: int, parked: bool, most: int) -> list[Entry]:
+        query = queries.list_parked if parked else queries.list_messages
         async with acquire(self.pools[name], "outbox") as connection:
-            rows = [row async for row in queries.list_messages(connection, after=after, parked=parked, most=most)]
+            rows = [row async for row in query(connection, after=after, most=most)]
         return [
             Entry(**{**row, "message_id": format_id(PREFIX, name, row["message_id"]), "database": name}) for row in rows
         ]

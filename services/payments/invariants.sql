@@ -6,13 +6,14 @@ SELECT count(*) AS violations, (array_agg(order_id ORDER BY create_time))[1: 10]
 -- name: attempt_undecided_too_long()^
 -- A payment is undecided an hour after it was first sent, though it is cancelled at the processor long before that.
 SELECT count(*) AS violations, (array_agg(order_id ORDER BY create_time))[1: 10] AS examples
-  FROM attempt WHERE state IN ('SENT', 'UNKNOWN') AND first_send_time < clock_timestamp() - interval '1 hour';
+  FROM attempt
+ WHERE settle_time IS NULL AND state <> 'UNRESOLVED' AND first_send_time < clock_timestamp() - interval '1 hour';
 
 -- name: attempt_not_worked_on()^
 -- An attempt has been due for five minutes and no worker took it.
 SELECT count(*) AS violations, (array_agg(order_id ORDER BY due_time))[1: 10] AS examples
   FROM attempt
- WHERE state IN ('CREATED', 'SENT', 'UNKNOWN') AND due_time < clock_timestamp() - interval '5 minutes';
+ WHERE settle_time IS NULL AND state <> 'UNRESOLVED' AND due_time < clock_timestamp() - interval '5 minutes';
 
 -- name: abandoned_attempt_charged()^
 -- Money moved, or something was sent, for an order that booking was told is not charged any more.

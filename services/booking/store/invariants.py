@@ -5,9 +5,9 @@ from typing import Any
 
 import asyncpg
 
+from chassis import invariants
 from chassis.errors import Unavailable
 from chassis.ids import format_id
-from chassis.invariants import MOST_EXAMPLES
 from chassis.queries import load_queries, query_names
 from services.booking.rows import Finding
 from services.booking.store.shards import Shard
@@ -18,14 +18,9 @@ PREFIXES = {"hold_id": "hld", "message_id": "msg", "order_id": "ord", "ticket_id
 FILE = Path(__file__).parents[1] / "invariants.sql"
 NAMES = query_names(FILE)
 
-# All rows are counted where they are; a few come here. That there is a parameter lets each run have a plan of its own:
-# one that was made while the tables were small would take hours.
+# All rows are counted where they are; a few come here.
 COUNTED = "SELECT count(*) OVER () AS violations, broken.* FROM ({}) broken LIMIT $1"
-WHOLE_TABLES = """
-SET LOCAL statement_timeout = '50s'; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_seqscan = on;
-SET LOCAL enable_bitmapscan = on; SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on;
-SET LOCAL enable_material = on
-"""
+WHOLE_TABLES = f"SET LOCAL statement_timeout = '50s'; {invariants.WHOLE_TABLES}"
 
 queries = load_queries(FILE)
 
@@ -60,7 +55,7 @@ async def _check(connection: Any, shard: Shard, name: str) -> Finding:
     query = getattr(queries, name)
     async with connection.transaction(readonly=True):
         await connection.execute(WHOLE_TABLES)
-        rows = await connection.fetch(COUNTED.format(query.sql.rstrip("; \n")), MOST_EXAMPLES)
+        rows = await connection.fetch(COUNTED.format(query.sql.rstrip("; \n")), invariants.MOST_EXAMPLES)
     examples = tuple(_describe(shard, row) for row in rows)
     return Finding(shard.name, name, description(name), rows[0]["violations"] if rows else 0, examples)
 

@@ -33,7 +33,8 @@ SELECT order_id, state, coalesce(currency_code, '') AS currency_code, coalesce(a
 -- name: claim_attempts(most, claim_seconds, ambiguity_seconds, sending_seconds, closing_reason)
 -- Moving due_time is the claim. Rows that another worker is claiming are passed over. (An array, not IN: the planner
 -- may run a sub-select of IN more than once, and each run would lock another batch.) Whether the attempt has been
--- undecided for too long, and whether it may still be sent, is judged here, by the database's clock.
+-- undecided for too long, and whether it may still be sent, is judged here, by the database's clock. (What is due, by
+-- now(), for only what stands still during a statement can bound the index: many may rest while the processor is away.)
 UPDATE attempt
    SET claim_number = claim_number + 1,
        due_time = clock_timestamp() + :claim_seconds * interval '1 second',
@@ -42,7 +43,7 @@ UPDATE attempt
          THEN CAST(:closing_reason AS text) END)
  WHERE order_id = ANY (ARRAY(
    SELECT order_id FROM attempt
-    WHERE state IN ('CREATED', 'SENT', 'UNKNOWN') AND due_time <= clock_timestamp()
+    WHERE settle_time IS NULL AND state <> 'UNRESOLVED' AND due_time <= now()
     ORDER BY due_time LIMIT :most FOR NO KEY UPDATE SKIP LOCKED))
 RETURNING order_id, state, currency_code, amount_minor, payment_token, processor_reference, failure_reason,
           closing_reason, send_count, claim_number, create_time,
@@ -95,6 +96,9 @@ UPDATE attempt SET state = 'UNRESOLVED'
  WHERE order_id = :order_id AND claim_number = :claim_number AND state = 'UNKNOWN';
 
 -- name: measure_unsettled()^
+-- Each part has an index of its own; with one condition for both all attempts that there ever were would be read.
 SELECT count(*) AS attempts,
        coalesce(extract(epoch FROM clock_timestamp() - min(create_time)), 0)::float8 AS oldest_seconds
-  FROM attempt WHERE state IN ('CREATED', 'SENT', 'UNKNOWN', 'UNRESOLVED');
+  FROM (SELECT create_time FROM attempt WHERE settle_time IS NULL AND state <> 'UNRESOLVED'
+         UNION ALL
+        SELECT create_time FROM attempt WHERE state = 'UNRESOLVED') unsettled;

@@ -1,6 +1,7 @@
 """More orders that nobody can decide yet than a round asks about: real booking, and real payments whose charges an
 outage of the processor left in the air."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
@@ -35,9 +36,11 @@ class Counting(PaymentsInternalServicer):
     """Payments, and how often each order was asked about."""
 
     asked: Counter[str]
+    heard: asyncio.Semaphore
 
     async def AbandonOrder(self, request: Any, context: Any) -> Any:
         self.asked[request.order_id] += 1
+        self.heard.release()
         return await super().AbandonOrder(request, context)
 
 
@@ -60,7 +63,7 @@ async def charges(database: Callable[..., Awaitable[str]]) -> AsyncIterator[asyn
 async def payments(charges: asyncpg.Pool) -> Counting:
     attempts = Attempts(charges, ambiguity_seconds=600, claim_seconds=30)
     payments = Counting(attempts=attempts, taken=lambda: None)
-    payments.asked = Counter()
+    payments.asked, payments.heard = Counter(), asyncio.Semaphore(0)
     return payments
 
 
@@ -156,7 +159,7 @@ async def test_orders_that_must_wait_do_not_hold_up_later_ones(
 
 
 @guarded_or_not
-async def test_a_round_that_settles_nothing_is_followed_at_once(
+async def test_a_round_that_settles_nothing_is_followed_by_another(
     booth: Booth,
     payments: Counting,
     workers: Workers,
@@ -173,6 +176,42 @@ async def test_a_round_that_settles_nothing_is_followed_at_once(
     assert set(payments.asked.values()) == {1}
     assert len(payments.asked) == (BEFORE + BEHIND if guarded else PER_ROUND)
     assert await states(booth, backlog[BEFORE:]) == {"FAILED" if guarded else "PENDING_PAYMENT"}
+
+
+@guarded_or_not
+async def test_a_round_that_settles_nothing_is_followed_by_a_pause(
+    workers: Workers, payments: Counting, backlog: list[pb.Order], guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that lasts, here. The control has none."""
+    monkeypatch.setattr(abandon, "UNDECIDED_SECONDS", 3600 if guarded else 0)
+    round_ = asyncio.create_task(one_round(workers))
+    for _ in range(PER_ROUND):
+        await asyncio.wait_for(payments.heard.acquire(), 60)
+    await asyncio.wait({round_}, timeout=0.5 if guarded else 60)
+    assert round_.done() != guarded
+    round_.cancel()
+    await asyncio.gather(round_, return_exceptions=True)
+
+
+async def test_a_round_that_settles_something_is_followed_at_once(
+    booth: Booth, workers: Workers, payments: Counting, backlog: list[pb.Order], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if most of its answers were that nothing is known."""
+    monkeypatch.setattr(abandon, "UNDECIDED_SECONDS", 3600)
+    monkeypatch.setattr(abandon, "ORDERS_PER_ROUND", BEFORE + BEHIND)
+    async with asyncio.timeout(60):
+        assert await one_round(workers) == BEFORE + BEHIND
+    assert await states(booth, backlog[:BEFORE]) == {"PENDING_PAYMENT"}
+    assert await states(booth, backlog[BEFORE:]) == {"FAILED"}
+
+
+async def test_nobody_to_ask_is_no_reason_to_pause(
+    booth: Booth, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker's own pause follows."""
+    monkeypatch.setattr(abandon, "UNDECIDED_SECONDS", 3600)
+    async with asyncio.timeout(60):
+        assert await one_round(workers) == 0
 
 
 async def test_an_order_within_a_longer_bound_is_not_asked_about_again(booth: Booth, backlog: list[pb.Order]) -> None:

@@ -19,7 +19,6 @@ MOST = 600  # rows and entries of indexes that a call reads, of all tables toget
 # Some are for all seats of an event, or for its orders: so much of its own, and nothing of other events'.
 MORE = {"get_states": 2 * SEATS, "get_placed_seats": 5 * SEATS, "get_offer": 3 * SEATS, "list_event_orders": 4 * HOLDS}
 MORE |= {"count_areas": 4 * HOLDS}
-MORE |= {"relay of the outbox": 2 * HOLDS}  # it looks at what waits
 
 # The planner's settings as they are without us, for the role and in each function.
 UNSET = """

@@ -72,6 +72,22 @@ async def test_list_outbox_pages_over_databases(pool: asyncpg.Pool, other: async
     assert await listed(outboxes) == everything[6:]
 
 
+async def test_list_outbox_is_in_order_over_sinks(pool: asyncpg.Pool) -> None:
+    """Three sinks in turn, some of whose messages are parked, or published."""
+    for number in range(18):
+        await put(pool, f"a{number}", sink=f"sink {number % 3}")
+    for number in (1, 5, 9, 17):
+        await park(pool, f"a{number}")
+    await pool.execute(
+        "UPDATE outbox SET published_time = clock_timestamp() WHERE aggregate_id IN ('a0', 'a10', 'a11')"
+    )
+    left = [f"s1 a{n}" for n in range(18) if n not in (0, 10, 11)]
+    for page_size in (1, 2, 4, 15, 100):
+        assert await listed(Outboxes({"s1": pool}), page_size=page_size) == left
+        parked = await listed(Outboxes({"s1": pool}), parked=True, page_size=page_size)
+        assert parked == [f"s1 a{n}" for n in (1, 5, 9, 17)]
+
+
 @pytest.mark.parametrize("token", ["7", "msg_s9_7", "ord_s1_7", "msg_s1_" + "z" * 20])
 async def test_list_outbox_refuses_tokens_that_are_not_ours(pool: asyncpg.Pool, token: str) -> None:
     with pytest.raises(InvalidArgument):
@@ -202,8 +218,8 @@ async def test_a_late_batch_of_republish_reads_no_more_than_an_early_one(pool: a
         for position in (start, late):
             plan = (await prepared.explain(SINK, start, now, position, 0, 1000, analyze=True))[0]["Plan"]
             scans = [node for node in nodes_of(plan) if "Scan" in node["Node Type"] and "Index Name" in node]
-            assert {node["Index Name"] for node in scans} <= {"outbox_published", "outbox_pkey"}
-            assert "outbox_published" in {node["Index Name"] for node in scans}
+            assert {node["Index Name"] for node in scans} <= {"outbox_published_in_order", "outbox_pkey"}
+            assert "outbox_published_in_order" in {node["Index Name"] for node in scans}
             assert "'Seq Scan'" not in str(plan)
             for node in scans:
                 read = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
