@@ -98,14 +98,18 @@ SELECT m.* FROM (
      ORDER BY o.sink, message_id LIMIT :most) w
    UNION ALL
   (SELECT message_id, sink, aggregate_id, kind, created_time, refusals, coalesce(last_refusal, ''), parked_time
-     FROM outbox WHERE parked_time IS NOT NULL AND message_id > :after ORDER BY message_id LIMIT :most)) m
+     FROM outbox
+    WHERE parked_time IS NOT NULL AND message_id + 0 > CAST(:after AS bigint)
+    ORDER BY message_id + 0 LIMIT :most)) m
  ORDER BY message_id LIMIT :most;
 
 -- name: list_parked(after, most)
--- As above, what waits for a person alone.
+-- As above, what waits for a person alone. (+ 0 as in the index, which is the only one that has this order.)
 SELECT message_id, sink, aggregate_id, kind, created_time, refusals, coalesce(last_refusal, '') AS last_refusal,
        parked_time
-  FROM outbox WHERE parked_time IS NOT NULL AND message_id > :after ORDER BY message_id LIMIT :most;
+  FROM outbox
+ WHERE parked_time IS NOT NULL AND message_id + 0 > CAST(:after AS bigint)
+ ORDER BY message_id + 0 LIMIT :most;
 
 -- name: retry_message(message_id)!
 -- With all its tries again.
