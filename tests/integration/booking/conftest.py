@@ -18,11 +18,12 @@ from services.booking.orders import Orders
 from services.booking.sales import Sales
 from services.booking.server import add_servicers
 from services.booking.settings import Settings
+from services.booking.store import shards as shard_store
 from services.booking.store.shards import open_shards
 from services.booking.tickets import Tickets
 from services.booking.workers import Workers
 from tests.integration.booking.booth import Booth, Charges, inventory
-from tests.integration.booking.replicas import Replicas, open_replicas
+from tests.integration.booking.replicas import PATIENCE, Replicas, open_replicas
 from tests.support.delay import DelayProxy, delay_proxy
 from tests.support.pooler import POOLED, Pooler
 from tests.support.servers import Servers
@@ -110,8 +111,10 @@ async def replicas(
     database: Callable[..., Awaitable[str]],
     lines: tuple[DelayProxy, DelayProxy],
     open_replica: Callable[[Mapping[str, str]], Awaitable[Booth]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Replicas]:
-    """Two bookings, slow networks, twenty seats."""
+    """Two bookings, slow networks, twenty seats; and sessions that wait as long as a slow machine needs."""
+    monkeypatch.setattr(shard_store, "SETTINGS", shard_store.SETTINGS | PATIENCE)
     opened = await open_replicas(open_replica, await database("booking"), lines)
     yield opened
     for line in lines:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import asyncpg
 import grpc
 
 from chassis.errors import reason_of
@@ -12,6 +13,9 @@ from tests.integration.booking.booth import Booth, inventory
 from tests.support.delay import DelayProxy
 
 DELAY_SECONDS = 0.02  # each way: more than all work of a hold, so that calls overlap at every step
+
+# Of sessions in which one waits until a test lets it go on: nothing else is to end it, on any machine.
+PATIENCE = {"statement_timeout": "55s", "lock_timeout": "30s", "idle_in_transaction_session_timeout": "55s"}
 
 # What a browser would see as 5xx.
 FAILURES = {
@@ -45,12 +49,6 @@ class Replicas:
         """Makes a function wait before a line of its text, so that others have the time to get in between."""
         await change(self.a, function, {before: f"PERFORM pg_sleep({seconds}); {before}"})
 
-    async def deadlocks(self) -> int:
-        """Of the database; told by idle sessions, so it may come a second late."""
-        await self.a.execute("SELECT pg_stat_clear_snapshot()")
-        (row,) = await self.a.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
-        return int(row["deadlocks"])
-
 
 async def change(booth: Booth, function: str, changes: Mapping[str, str]) -> None:
     """Replaces texts in a function, all of which must be there."""
@@ -62,10 +60,21 @@ async def change(booth: Booth, function: str, changes: Mapping[str, str]) -> Non
     await booth.execute(text)
 
 
+async def be_patient(dsn: str) -> None:
+    """All sessions that are opened from now on."""
+    connection = await asyncpg.connect(dsn)
+    for limit, value in PATIENCE.items():
+        await connection.execute(
+            f"ALTER ROLE CURRENT_USER IN DATABASE \"{dsn.rpartition('/')[2]}\" SET {limit} = '{value}'"
+        )
+    await connection.close()
+
+
 async def open_replicas(
     open_replica: OpenReplica, dsn: str, proxies: tuple[DelayProxy, DelayProxy], *, seats: int = 20
 ) -> Replicas:
     """Opened at full speed, an event of `seats` on sale; then the network becomes slow."""
+    await be_patient(dsn)
     booths = [replace(await open_replica({"s1": proxy.between(dsn)}), dsn=dsn) for proxy in proxies]
     await booths[0].internal.PutInventory(inventory(seats=seats))
     for booth in booths:  # connections and caches are warm, as they are in the middle of a sale

@@ -25,7 +25,7 @@ ROUNDS = size(3, 20)  # of one seed
 MOST_ROUNDS = 40  # until a control has shown what it is there for; most show it in the first
 SPREAD_SECONDS = 0.03  # over which callers arrive: about a call's time over the slow network
 GATE = 7_357  # an advisory lock's number
-LOOKS = 500  # at who waits, 10 ms apart
+LOOKS = 2_000  # at who waits, 10 ms apart
 
 seeded_and_control = pytest.mark.parametrize(
     "seed", [*seeds(2), CONTROL], ids=lambda seed: f"seed-{seed}" if seed else "control"
@@ -65,10 +65,22 @@ async def run_rounds(replicas: Replicas, seed: int, once: Round, *, breaks: str)
 
 async def put_gate(replicas: Replicas, function: str, before: str, *, seconds: str = "") -> None:
     """A gate in a function, before a line of its text, which must be there. `seconds`, in SQL, pass behind it."""
-    pause = f" PERFORM pg_sleep({seconds});" if seconds else ""
-    patience = "PERFORM set_config('lock_timeout', '20s', true);"  # a slow machine is no reason to give up here
-    gate = f"{patience} PERFORM pg_advisory_xact_lock_shared({GATE});{pause} {before}"
-    await change(replicas.a, function, {before: gate})
+    pause = f"PERFORM pg_sleep({seconds}); " if seconds else ""
+    await change(replicas.a, function, {before: gated(pause + before)})
+
+
+def gated(text: str) -> str:
+    """Behind the gate."""
+    patience = "PERFORM set_config('lock_timeout', '30s', true);"  # a slow machine is no reason to give up here
+    return f"{patience} PERFORM pg_advisory_xact_lock_shared({GATE}); {text}"
+
+
+async def through_gate(booth: Booth, *calls: Any, meet: int = 2) -> list[Any]:
+    """What becomes of calls at once, of which `meet` wait for a lock (or all that have not ended) when it opens."""
+    async with closed_gate(booth) as keeper:
+        tasks = [asyncio.ensure_future(call) for call in calls]
+        await _until_they_meet(keeper, tasks, meet)
+    return await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def contest(replicas: Replicas, dice: random.Random, *calls: Any, meet: int = 2) -> list[Any]:
@@ -120,10 +132,17 @@ async def broken_promises(replicas: Replicas) -> list[str]:
     return wrong
 
 
-async def deadlocks(replicas: Replicas) -> int:
-    """So many there were; every session tells of its own when it is idle for a second, so one is waited for."""
-    await asyncio.sleep(1.1)
-    return await replicas.deadlocks()
+async def deadlocks(booth: Booth, *, least: int = 0) -> int:
+    """So many there were. Every session tells of its own when it is idle for a second, so more than one is waited for,
+    and until there are `least`."""
+    found = 0
+    for number in range(LOOKS):
+        await asyncio.sleep(0.01 if number else 1.5)
+        (row,) = await booth.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+        found = row["deadlocks"]
+        if found >= least:
+            break
+    return found
 
 
 @asynccontextmanager

@@ -15,10 +15,11 @@ from chassis.ids import parse_id
 from services.booking.store.holds import queries as hold_queries
 from services.booking.store.orders import queries as order_queries
 from tests.integration.booking.booth import Booth
-from tests.integration.booking.replicas import change
+from tests.integration.booking.replicas import PATIENCE, change
 
 EVENT = 7
 GRACE = timedelta(seconds=5)
+LONG_GRACE = timedelta(minutes=1)  # of a schedule in the middle of which it must not end
 
 # Of `hold_seats`: a seat's state; the account's lock, which a call of many only tries; the locks of seats, of a call
 # that waits and of one that passes by; of the records of holds taken over; where it writes, and counts what it wrote.
@@ -49,20 +50,22 @@ async def take_out(booth: Booth, function: str, *guards: str, instead: str = "")
 
 @asynccontextmanager
 async def connections(booth: Booth, count: int) -> AsyncIterator[list[asyncpg.Connection]]:
-    """Sessions of one's own, for schedules."""
+    """Sessions of one's own, for schedules; on a slow machine a step takes its time."""
     async with AsyncExitStack() as stack:
-        opened = [await asyncpg.connect(booth.dsn) for _ in range(count)]
+        opened = [await asyncpg.connect(booth.dsn, server_settings=PATIENCE) for _ in range(count)]
         for connection in opened:
             stack.push_async_callback(connection.close)
         yield opened
 
 
-def hold(connection: asyncpg.Connection, account: str, key: str, *seats: int) -> Coroutine[Any, Any, Any]:
+def hold(
+    connection: asyncpg.Connection, account: str, key: str, *seats: int, grace: timedelta = GRACE
+) -> Coroutine[Any, Any, Any]:
     """`hold_seats` for one request, in whatever transaction the connection is in."""
     return hold_queries.hold_seats(
         connection,
         wait=True,
-        grace=GRACE,
+        grace=grace,
         accounts=[account],
         events=[EVENT],
         keys=[key],
@@ -75,7 +78,9 @@ def hold(connection: asyncpg.Connection, account: str, key: str, *seats: int) ->
     )
 
 
-def order(connection: asyncpg.Connection, account: str, hold_number: UUID) -> Coroutine[Any, Any, Any]:
+def order(
+    connection: asyncpg.Connection, account: str, hold_number: UUID, *, grace: timedelta = GRACE
+) -> Coroutine[Any, Any, Any]:
     """`create_order`, in whatever transaction the connection is in."""
     return order_queries.create_order(
         connection,
@@ -85,7 +90,7 @@ def order(connection: asyncpg.Connection, account: str, hold_number: UUID) -> Co
         fingerprint=b"",
         email="",
         payment_token="pm",
-        grace=GRACE,
+        grace=grace,
     )
 
 

@@ -20,9 +20,11 @@ from services.booking.store.areas import queries as area_queries
 from services.booking.store.orders import queries as order_queries
 from services.booking.tickets import issue_tickets
 from tests.integration.booking.booth import Booth, timestamp, told, won
+from tests.integration.booking.rounds import deadlocks, gated, through_gate
 from tests.integration.booking.schedules import (
     EVENT,
     GRACE,
+    LONG_GRACE,
     connections,
     guarded_or_not,
     number_of,
@@ -121,14 +123,14 @@ async def test_whoever_needs_many_counters_locks_all_at_once(booth: Booth, guard
         await take_out(booth, "lock_area", text, instead=one_by_one + text)
     calls = (booth.units(f"fan-{number}", 2) for number in range(8))
     answers = await asyncio.gather(*calls, return_exceptions=True)
-    (row,) = await booth.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    found = await deadlocks(booth, least=0 if guarded else 1)
     if guarded:
         assert not [answer for answer in answers if isinstance(answer, BaseException)]
         assert await booth.areas() == {1: {"held": 16}}
         assert await booth.broken() == {}
-        assert row["deadlocks"] == 0
+        assert found == 0
     else:
-        assert row["deadlocks"] > 0
+        assert found > 0
 
 
 @guarded_or_not
@@ -169,7 +171,7 @@ async def test_create_order_of_units_given_to_another_takes_nothing(booth: Booth
         transaction = first.transaction()
         await transaction.start()
         assert (await units(first, "bob", 8))["verdict"] == "HELD"
-        task = asyncio.create_task(order(second, "ann", number_of(old.hold_id)))
+        task = asyncio.create_task(order(second, "ann", number_of(old.hold_id), grace=LONG_GRACE))
         await until_it_waits(task, second, booth)
         await transaction.commit()
         answer = await task
@@ -206,8 +208,9 @@ async def test_compensation_gives_units_back_once(booth: Booth, guarded: bool) -
         await take_out(booth, "record_payment_outcome", " FOR NO KEY UPDATE;", instead=";")
         await take_out(booth, "lock_order_things", "FOR NO KEY UPDATE")
         await take_out(booth, "fail_order", "AND state = 'PENDING_PAYMENT'")
-        await take_out(booth, "fail_order", "UPDATE orders", instead="PERFORM pg_sleep(0.1); UPDATE orders")
-    await asyncio.gather(*(booth.outcome(order_id, pb.PAYMENT_OUTCOME_FAILED, "CARD_DECLINED") for _ in range(6)))
+    await take_out(booth, "fail_order", "UPDATE orders", instead=gated("UPDATE orders"))
+    calls = (booth.outcome(order_id, pb.PAYMENT_OUTCOME_FAILED, "CARD_DECLINED") for _ in range(6))
+    assert not [each for each in await through_gate(booth, *calls) if isinstance(each, BaseException)]
     if guarded:
         assert await booth.areas() == {1: {"available": 10}}
         assert await told(booth) == [("failed", 2)]
@@ -232,11 +235,9 @@ async def test_cancel_order_twice_at_once_gives_back_once(booth: Booth, guarded:
             booth, "cancel_order", "WHERE order_id = p_order FOR NO KEY UPDATE;", instead="WHERE order_id = p_order;"
         )
         await take_out(booth, "lock_order_things", "FOR NO KEY UPDATE")
-        await take_out(
-            booth, "cancel_order", "verdict := 'CANCELLED';", instead="verdict := 'CANCELLED'; PERFORM pg_sleep(0.2);"
-        )
         await booth.execute("ALTER TABLE refund_due DROP CONSTRAINT refund_due_pkey")
-    answers = await asyncio.gather(*(booth.cancel("ann", order_id) for _ in range(6)))
+    await take_out(booth, "cancel_order", "verdict := 'CANCELLED';", instead=gated("verdict := 'CANCELLED';"))
+    answers = await through_gate(booth, *(booth.cancel("ann", order_id) for _ in range(6)))
     assert {answer.state for answer in answers} == {pb.ORDER_STATE_CANCELLED}
     if guarded:
         assert await booth.areas() == {1: {"available": 10}}
@@ -295,16 +296,20 @@ async def test_cancel_order_and_a_scan_have_one_winner(booth: Booth, guarded: bo
 
 
 async def test_a_crowd_on_areas_and_seats_breaks_no_promise(booth: Booth) -> None:
-    """Three seconds of everything at once, with expiries; then the invariants, and the server's count of deadlocks."""
+    """Three seconds of everything at once, or more on a slow machine, with expiries; then the invariants, and the
+    server's count of deadlocks."""
     await _cancellable(booth, tickets_per_account=6)
     await booth.execute("UPDATE event SET hold_duration = interval '300 ms'")
     end = asyncio.get_running_loop().time() + 3
     done = {"held": 0, "lost": 0, "cancelled": 0, "failed": 0}
     reasons = (*LOST, "SEAT_UNAVAILABLE", "TOO_MANY_TICKETS")
 
+    def goes_on() -> bool:
+        return asyncio.get_running_loop().time() < end or min(done.values()) <= 3
+
     async def fan(number: int) -> None:
         dice, turn = random.Random(number), 0
-        while asyncio.get_running_loop().time() < end:
+        while goes_on():
             account, turn = f"fan-{number % 12}", turn + 1
             if dice.random() < 0.6:
                 call = booth.units(account, dice.randint(1, 3), key=f"{number}-{turn}")
@@ -328,17 +333,15 @@ async def test_a_crowd_on_areas_and_seats_breaks_no_promise(booth: Booth) -> Non
                 done["cancelled"] += 1
 
     async def sweeper() -> None:
-        while asyncio.get_running_loop().time() < end:
+        while goes_on():
             await sweep_holds(booth.shards["s1"], grace=timedelta(milliseconds=100))
             await issue_tickets(booth.shards["s1"])
             await asyncio.sleep(0.05)
 
     await asyncio.gather(*map(fan, range(20)), sweeper(), sweeper())
-    assert min(done.values()) > 3, done
     assert await booth.broken() == {}
     await asyncio.sleep(0.5)
     while await sweep_holds(booth.shards["s1"], grace=timedelta(milliseconds=100)):
         pass
     assert (await booth.seats(), await booth.areas()) == ({"available": 20}, {1: {"available": 10}})
-    (row,) = await booth.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
-    assert row["deadlocks"] == 0
+    assert await deadlocks(booth) == 0

@@ -10,6 +10,7 @@ from rowlock.booking.v1 import booking_pb2 as pb
 
 from services.booking.tickets import issue_tickets
 from tests.integration.booking.booth import FEE, PRICE, Booth, inventory, refused, timestamp, told
+from tests.integration.booking.rounds import gated, through_gate
 from tests.integration.booking.schedules import guarded_or_not, take_out
 from tests.integration.booking.test_booking_areas import counters, floor
 from tests.integration.booking.test_booking_orders import tickets_of
@@ -129,10 +130,8 @@ async def test_cancel_order_by_six_at_once_happens_once(booth: Booth, guarded: b
         await take_out(booth, "cancel_order", "p_order FOR NO KEY UPDATE;", instead="p_order;")
         await take_out(booth, "cancel_order", "ORDER BY t.ticket_id FOR NO KEY UPDATE", instead="ORDER BY t.ticket_id")
         await take_out(booth, "lock_order_things", "FOR NO KEY UPDATE")
-        slow = "verdict := 'CANCELLED'; PERFORM pg_sleep(0.5);"
-        await take_out(booth, "cancel_order", "verdict := 'CANCELLED';", instead=slow)
-    calls = (booth.cancel("ann", order_id) for _ in range(6))
-    answers = await asyncio.gather(*calls, return_exceptions=True)
+    await take_out(booth, "cancel_order", "verdict := 'CANCELLED';", instead=gated("verdict := 'CANCELLED';"))
+    answers = await through_gate(booth, *(booth.cancel("ann", order_id) for _ in range(6)))
     errors = [answer for answer in answers if isinstance(answer, BaseException)]
     if guarded:
         assert not errors

@@ -105,7 +105,7 @@ async def test_hold_area_gathers_the_last_units_of_many_counters(replicas: Repli
         return wrong if got == (2, 1) else [*wrong, f"{got} got the last units"]
 
     await run_rounds(replicas, seed, once, breaks="area_units_do_not_add_up")
-    assert not seed or not await deadlocks(replicas)
+    assert not seed or not await deadlocks(a)
 
 
 @seeded_and_control

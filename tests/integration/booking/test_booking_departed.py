@@ -26,7 +26,8 @@ from tests.integration.booking.departed import (
     until_idle,
     until_sessions_are_idle,
 )
-from tests.integration.booking.replicas import Replicas, change
+from tests.integration.booking.replicas import Replicas
+from tests.integration.booking.rounds import closed_gate, gated, put_gate, until_they_wait
 from tests.integration.booking.schedules import guarded_or_not
 from tests.support.delay import DelayProxy
 from tests.support.pooler import POOLED
@@ -35,6 +36,7 @@ from tests.support.servers import Servers
 CALLS, AT_ONCE = (3_000 if POOLED else 10_000), 40
 CHANNELS = 500  # of the calls go away with the channel they came by
 FEW = 1_500  # calls are enough for a control
+PATIENCE_SECONDS = 2  # of a caller who leaves when its call is well under way
 
 OpenReplica = Callable[..., Awaitable[Booth]]
 
@@ -131,12 +133,12 @@ async def test_control_a_write_that_is_cut_is_seen(
 
 @pytest.mark.parametrize("wanted", ["hold", "order"])
 async def test_a_commit_goes_on_without_its_caller(replicas: Replicas, wanted: str) -> None:
-    """The commit itself takes two seconds, as when the standby is slow; the caller has half a one."""
+    """The commit waits, as when the standby is slow, until its caller has gone."""
     booth = replicas.a
     held = await booth.hold("ann", 1)
     table = {"hold": "hold", "order": "orders"}[wanted]
     await booth.execute(
-        "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(2); RETURN NULL; END$$"
+        f"CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN {gated('RETURN NULL;')} END$$"
     )
     await booth.execute(
         f"CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON {table} DEFERRABLE INITIALLY DEFERRED"
@@ -150,8 +152,11 @@ async def test_a_commit_goes_on_without_its_caller(replicas: Replicas, wanted: s
         order = pb.CreateOrderRequest(hold_id=held.hold_id, payment_token="pm")
         return booth.public.CreateOrder(order, metadata=caller("ann", key="k"), **options)
 
-    assert (await refused(call(timeout=0.5)))[0] == grpc.StatusCode.DEADLINE_EXCEEDED
-    assert not await booth.execute(f"SELECT FROM {table} WHERE idempotency_key = 'k'")
+    async with closed_gate(booth):
+        left = asyncio.create_task(refused(call(timeout=PATIENCE_SECONDS)))
+        await until_they_wait(booth)
+        assert (await left)[0] == grpc.StatusCode.DEADLINE_EXCEEDED
+        assert not await booth.execute(f"SELECT FROM {table} WHERE idempotency_key = 'k'")
     for _ in range(500):
         rows = await booth.execute(f"SELECT * FROM {table} WHERE idempotency_key = 'k'")
         if rows:
@@ -174,11 +179,16 @@ async def test_a_release_goes_on_without_its_caller(
     if not guarded:
         monkeypatch.setattr(shards, "finish", Writes(shielded=False).finish)
     held = await booth.hold("ann", 1)
-    await change(booth, "release_hold", {"RETURN v_state;": "PERFORM pg_sleep(1); RETURN v_state;"})
+    await put_gate(replicas, "release_hold", "RETURN v_state;")
     request = pb.ReleaseHoldRequest(hold_id=held.hold_id)
-    call = booth.public.ReleaseHold(request, metadata=caller("ann"), timeout=0.4)
-    assert (await refused(call))[0] == grpc.StatusCode.DEADLINE_EXCEEDED
-    await asyncio.sleep(2)
+    async with closed_gate(booth):
+        left = asyncio.create_task(
+            refused(booth.public.ReleaseHold(request, metadata=caller("ann"), timeout=PATIENCE_SECONDS))
+        )
+        await until_they_wait(booth)
+        assert (await left)[0] == grpc.StatusCode.DEADLINE_EXCEEDED
+        await (until_they_wait if guarded else until_sessions_are_idle)(booth)
+    await until_sessions_are_idle(booth)
     state = (await booth.get_hold("ann", held.hold_id)).state
     assert state == (pb.HOLD_STATE_RELEASED if guarded else pb.HOLD_STATE_ACTIVE)
 

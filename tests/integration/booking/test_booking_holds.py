@@ -163,10 +163,10 @@ async def test_sweep_holds_frees_what_a_takeover_left_and_nothing_else(booth: Bo
 
 async def test_sweep_holds_waits_for_the_grace(booth: Booth) -> None:
     hold = await booth.hold("ann", 1)
-    await booth.age(hold.hold_id, 4)
-    assert await sweep_holds(booth.shards["s1"], grace=GRACE) == 0
-    await booth.age(hold.hold_id, 5)
-    assert await sweep_holds(booth.shards["s1"], grace=GRACE) == 1
+    await booth.age(hold.hold_id, 40)
+    assert await sweep_holds(booth.shards["s1"], grace=timedelta(minutes=1)) == 0
+    await booth.age(hold.hold_id, 60)
+    assert await sweep_holds(booth.shards["s1"], grace=timedelta(minutes=1)) == 1
 
 
 async def test_sweep_holds_works_in_bounded_batches(booth: Booth) -> None:

@@ -67,7 +67,10 @@ class Archive:
 @pytest.fixture
 def keeping(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has a session keep the first plan of each check."""
-    settings = store.WHOLE_TABLES.replace("force_custom_plan", "force_generic_plan").replace("60s", "1s")
+    settings = store.WHOLE_TABLES
+    for old, new in (("force_custom_plan", "force_generic_plan"), ("'50s'", "'1s'")):
+        assert old in settings
+        settings = settings.replace(old, new)
     monkeypatch.setattr(store, "WHOLE_TABLES", settings)
 
 

@@ -2,6 +2,7 @@
 control: the same schedule with the guard taken out of the function's text, which must break."""
 
 import asyncio
+from datetime import timedelta
 
 import grpc
 from rowlock.booking.v1 import booking_pb2 as pb
@@ -14,6 +15,7 @@ from tests.integration.booking.schedules import (
     FENCE,
     FREE,
     GRACE,
+    LONG_GRACE,
     ORDER_LOCK,
     connections,
     guarded_or_not,
@@ -51,7 +53,9 @@ async def test_create_order_and_a_takeover_at_once_have_one_winner(booth: Booth)
     async def contest(seat: int) -> tuple[bool, bool]:
         async def confirm() -> bool:
             async with connections(booth, 1) as (connection,):
-                return bool((await order(connection, f"old-{seat}", olds[seat]))["verdict"] == "CREATED")
+                return bool(
+                    (await order(connection, f"old-{seat}", olds[seat], grace=LONG_GRACE))["verdict"] == "CREATED"
+                )
 
         async def take_over() -> bool:
             return bool(await won(booth.hold(f"new-{seat}", seat), "SEAT_UNAVAILABLE"))
@@ -138,13 +142,12 @@ async def test_create_order_past_its_grace_is_counted_while_it_commits(booth: Bo
     if not guarded:
         await take_out(booth, "create_order", ORDER_LOCK, instead="NULL;")
     held = await booth.hold("ann", *range(1, 9))
-    await booth.age(held.hold_id, 3)
+    await booth.age(held.hold_id, 1)
     async with connections(booth, 2) as (first, second):
         transaction = first.transaction()
         await transaction.start()
-        assert (await order(first, "ann", number_of(held.hold_id)))["verdict"] == "CREATED"
-        await asyncio.sleep(2.1)
-        task = asyncio.create_task(hold(second, "ann", "b", *range(11, 19)))
+        assert (await order(first, "ann", number_of(held.hold_id), grace=LONG_GRACE))["verdict"] == "CREATED"
+        task = asyncio.create_task(hold(second, "ann", "b", *range(11, 19), grace=timedelta(0)))  # as if it were over
         await until_it_waits(task, second, booth)
         await transaction.commit()
         answer = await task

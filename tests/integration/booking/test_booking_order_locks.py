@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.booking.booth import Booth
 from tests.integration.booking.schedules import (
+    LONG_GRACE,
     connections,
     guarded_or_not,
     hold,
@@ -32,7 +33,7 @@ async def test_create_order_and_a_takeover_never_wait_for_each_other(booth: Boot
         transaction = third.transaction()
         await transaction.start()
         await third.execute("SELECT FROM hold FOR UPDATE")
-        ordering = asyncio.create_task(order(ours, "ann", number_of(held.hold_id)))
+        ordering = asyncio.create_task(order(ours, "ann", number_of(held.hold_id), grace=LONG_GRACE))
         await until_it_waits(ordering, ours, booth)
         taking = asyncio.create_task(hold(theirs, "bob", "k", 1))
         await until_it_waits(taking, theirs, booth)
@@ -57,7 +58,7 @@ async def test_create_order_of_seats_that_are_taken_over_meanwhile_takes_nothing
         transaction = theirs.transaction()
         await transaction.start()
         assert (await hold(theirs, "bob", "k", 1))["verdict"] == ["HELD"]
-        ordering = asyncio.create_task(order(ours, "ann", number_of(held.hold_id)))
+        ordering = asyncio.create_task(order(ours, "ann", number_of(held.hold_id), grace=LONG_GRACE))
         await until_it_waits(ordering, ours, booth)
         assert not ordering.done()
         await transaction.commit()

@@ -125,8 +125,8 @@ async def test_create_order_needs_key_token_and_its_own_hold(booth: Booth) -> No
 
 async def test_create_order_within_the_grace_and_not_after(booth: Booth) -> None:
     early, late = await booth.hold("ann", 1), await booth.hold("ann", 2)
-    await booth.age(early.hold_id, 3)
     await booth.age(late.hold_id, 5)
+    await booth.age(early.hold_id, 1)
     assert await booth.order("ann", early.hold_id)
     assert (await refused(booth.order("ann", late.hold_id)))[:2] == (Code.ABORTED, "HOLD_EXPIRED")
 

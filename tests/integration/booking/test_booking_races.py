@@ -12,7 +12,7 @@ from rowlock.booking.v1 import booking_pb2 as pb
 from chassis.errors import reason_of
 from services.booking.expiry import sweep_holds
 from tests.integration.booking.booth import Booth, caller, refused, won
-from tests.integration.booking.rounds import until_they_wait
+from tests.integration.booking.rounds import deadlocks, until_they_wait
 from tests.integration.booking.schedules import (
     FREE,
     HOLD_LOCK,
@@ -249,5 +249,4 @@ async def test_a_crowd_breaks_no_promise_and_no_lock_order(booth: Booth) -> None
 
     await asyncio.gather(*map(fan, range(24)), sweeper(), sweeper())
     assert await booth.broken() == {}
-    (row,) = await booth.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
-    assert row["deadlocks"] == 0
+    assert await deadlocks(booth) == 0

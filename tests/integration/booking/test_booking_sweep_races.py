@@ -69,7 +69,10 @@ async def test_a_sweeper_passes_over_a_hold_with_a_seat_that_is_locked(booth: Bo
         transaction = first.transaction()
         await transaction.start()
         await first.execute("SELECT FROM seat WHERE seat_id = 2 FOR NO KEY UPDATE")
-        assert await asyncio.wait_for(second.fetchval("SELECT sweep_holds(10, $1)", GRACE), 2) == 1
+        task = asyncio.create_task(second.fetchval("SELECT sweep_holds(10, $1)", GRACE))
+        await until_it_waits(task, second, booth)
+        assert task.done()
+        assert await task == 1
         rows = await booth.execute("SELECT seat_id FROM seat WHERE state = 'HELD' ORDER BY seat_id")
         assert [row["seat_id"] for row in rows] == [1, 2]
         await transaction.commit()

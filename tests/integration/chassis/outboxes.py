@@ -59,6 +59,15 @@ async def drain(relay: Relay) -> int:
     return rounds
 
 
+async def until(database: asyncpg.Pool | asyncpg.Connection, question: str, *arguments: Any) -> None:
+    """Until the answer is true."""
+    for _ in range(2000):
+        if await database.fetchval(question, *arguments):
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"never: {question}")
+
+
 async def end_rests(pool: asyncpg.Pool, *relays: Relay) -> None:
     """As if every claim, every row's rest and these relays' pauses were over."""
     await pool.execute(

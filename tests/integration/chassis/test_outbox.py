@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import asyncpg
@@ -10,7 +11,9 @@ import pytest
 from chassis import outbox
 from chassis.outbox import Message, Relay, SinkUnavailable, relay, statements
 from chassis.postgres import finished
-from tests.integration.chassis.outboxes import SINK, Sink, Slow, drain, end_rests, put
+from tests.integration.chassis.outboxes import SINK, Sink, Slow, drain, end_rests, put, until
+
+WAITS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
 async def test_messages_of_one_aggregate_go_in_order_and_once(pool: asyncpg.Pool) -> None:
@@ -58,7 +61,11 @@ async def test_one_slow_delivery_holds_up_nobody_else(pool: asyncpg.Pool) -> Non
     assert await pool.fetchval("SELECT count(*) FROM outbox WHERE published_time IS NULL") == 0
 
 
-async def test_a_sink_that_is_away_is_left_alone_longer_each_time(pool: asyncpg.Pool) -> None:
+async def test_a_sink_that_is_away_is_left_alone_longer_each_time(
+    pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "FIRST_PAUSE_SECONDS", 30)  # no pause is over before the test ends it
+    monkeypatch.setattr(relay, "LONGEST_PAUSE_SECONDS", 300)
     for number in range(100):
         await put(pool, f"order {number}")
     sink = Sink()
@@ -131,15 +138,13 @@ async def test_a_refused_message_rests_twice_as_long_each_time(pool: asyncpg.Poo
     await put(pool, "poison")
     sink = Sink()
     sink.fault = lambda _: ValueError()
-    rests = []
-    for _ in range(relay.MOST_REFUSALS - 1):
+    for number in range(relay.MOST_REFUSALS - 1):
+        began = await pool.fetchval("SELECT clock_timestamp()")
         await Relay(pool, SINK, sink).run_once()
-        statement = "SELECT extract(epoch FROM claimed_until - clock_timestamp())::float8 FROM outbox"
-        rests.append(await pool.fetchval(statement))
+        until, now = await pool.fetchrow("SELECT claimed_until, clock_timestamp() FROM outbox")
+        full = timedelta(seconds=min(relay.FIRST_REST_SECONDS * 2**number, relay.LONGEST_REST_SECONDS))
+        assert began + full / 2 <= until <= now + full
         await end_rests(pool)
-    for number, rest in enumerate(rests):
-        full = min(relay.FIRST_REST_SECONDS * 2**number, relay.LONGEST_REST_SECONDS)
-        assert full / 2 - 1 < rest <= full
 
 
 async def test_other_sinks_of_an_aggregate_are_not_waited_for(pool: asyncpg.Pool) -> None:
@@ -166,7 +171,7 @@ async def test_the_claim_is_committed_before_anything_happens_outside(pool: asyn
     async def look(_: Message) -> None:
         seen.append(await pool.fetchval("SELECT claim_number FROM outbox WHERE claimed_until > clock_timestamp()"))
 
-    await Relay(pool, SINK, look).run_once()
+    await drain(Relay(pool, SINK, look))
     assert seen == [1]
 
 
@@ -208,18 +213,19 @@ def statement_of(name: str, **types: str) -> str:
     return sql
 
 
-async def test_a_relay_that_is_stopped_still_notes_what_it_delivered(pool: asyncpg.Pool) -> None:
+async def test_a_relay_that_is_stopped_still_notes_what_it_delivered(
+    pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "STRAGGLER_SECONDS", 20)
     await put(pool, "a")
-    delivered = asyncio.Event()
-
-    async def deliver(_message: Message) -> None:
-        delivered.set()
 
     async with pool.acquire() as other, other.transaction():
+
+        async def deliver(_message: Message) -> None:
+            await other.execute("SELECT FROM outbox FOR UPDATE")
+
         task = asyncio.create_task(Relay(pool, SINK, deliver).run_once())
-        await delivered.wait()
-        await other.execute("SELECT FROM outbox FOR UPDATE")
-        await asyncio.sleep(relay.STRAGGLER_SECONDS + 0.1)
+        await until(pool, WAITS)  # for the row, to write down that it was delivered
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     await finished()

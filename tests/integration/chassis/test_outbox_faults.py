@@ -78,6 +78,7 @@ async def test_a_relay_that_is_stopped_lets_go_of_its_deliveries(pool: asyncpg.P
 async def test_a_delivery_ends_before_its_claim(pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert relay.DELIVERY_SECONDS <= relay.CLAIM_SECONDS / 2
     monkeypatch.setattr(relay, "DELIVERY_SECONDS", 0.1)
+    monkeypatch.setattr(relay, "STRAGGLER_SECONDS", 20)
     await put(pool, "a")
     slow = Slow()
     assert await Relay(pool, SINK, slow).run_once() == 0
