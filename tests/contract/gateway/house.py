@@ -39,7 +39,7 @@ OTHER_EVENT = "evt_s1_2"
 ACCOUNT = "acc_ada"
 ORIGIN = "http://page.test"
 NEW_KEY, OLD_KEY = Key("k2", b"n" * 32), Key("k1", b"o" * 32)
-START_SECONDS = 20
+START_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,8 +242,8 @@ def test_silence_is_504_after_the_timeout(house: House, client: httpx.Client) ->
 
     house.recorder.answers["GetEvent"] = too_long
     began = time.monotonic()
-    assert reason_of(client.get(f"/v1/events/{EVENT}"), 504) == "DEADLINE_EXCEEDED"
-    assert 14 < time.monotonic() - began < 19
+    assert reason_of(client.get(f"/v1/events/{EVENT}", timeout=60), 504) == "DEADLINE_EXCEEDED"
+    assert 14 < time.monotonic() - began < 55  # before the answer would come
 
 
 @pytest.mark.parametrize("verb", ["enter", "heartbeat", "leave"])

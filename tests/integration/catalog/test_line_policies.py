@@ -22,17 +22,22 @@ from tests.support.servers import Servers
 
 
 class SlowWaitingRoom(RecordingWaitingRoom):
-    """Counts how many calls are under way at once; refuses the events in `refused`."""
+    """Counts how many calls are under way at once; the first ones wait until `meet` are. Refuses the events in
+    `refused`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.refused: set[str] = set()
         self.heard = asyncio.Event()
-        self.under_way = self.most_under_way = 0
+        self.under_way = self.most_under_way = self.meet = 0
+        self.met = asyncio.Event()
 
     async def PutLinePolicy(self, request: Any, context: Any) -> Any:
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
+        if self.under_way >= self.meet:
+            self.met.set()
+        await self.met.wait()
         await asyncio.sleep(0.005)
         self.under_way -= 1
         if request.event_id in self.refused:
@@ -113,6 +118,7 @@ async def test_put_line_policies_goes_through_all_pages_a_few_at_a_time(
     await house.catalog.publish((await house.catalog.import_venue()).venue_id)
     await house.add_events(50)
     monkeypatch.setattr(line_policies, "PAGE", 20)  # pages end between events whose sales end together
+    house.waitingroom.meet = line_policies.AT_ONCE
     heard = await house.put()
     assert (len(heard), len(set(heard))) == (51, 51)
     assert house.waitingroom.most_under_way == line_policies.AT_ONCE
@@ -157,7 +163,7 @@ async def test_the_worker_puts_them_by_itself(house: House) -> None:
     event = await house.catalog.publish((await house.catalog.import_venue()).venue_id)
     (worker,) = all_workers(house.events, house.peers)
     running = asyncio.create_task(worker.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await house.waitingroom.heard.wait()
     running.cancel()
     assert [policy.event_id for policy in house.waitingroom.taken] == [event.event_id]

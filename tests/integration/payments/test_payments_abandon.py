@@ -178,6 +178,15 @@ async def test_a_confirm_that_arrives_just_before_the_cancel_is_a_success(
     assert await broken(desk) == {}
 
 
+async def until(desk: Desk, order_id: str, reached: str) -> None:
+    """Until an attempt is so far."""
+    for _ in range(3000):
+        if await desk.pool.fetchval(f"SELECT {reached} FROM attempt WHERE order_id = $1", order_id):
+            return
+        await asyncio.sleep(random.uniform(0, 0.02))
+    raise AssertionError(f"{order_id} never: {reached}")
+
+
 async def race(desk: Desk, count: int) -> dict[str, tuple[State, str | None]]:
     """Charge calls, workers and abandonments of `count` orders, all at once; what each abandonment was answered."""
     orders = [f"ord_s1_{number}" for number in range(1, count + 1)]
@@ -187,8 +196,11 @@ async def race(desk: Desk, count: int) -> dict[str, tuple[State, str | None]]:
         with suppress(ChargeAbandoned):
             await charge_order(desk.attempts, charge_of(order_id))
 
-    async def give_up(order_id: str) -> tuple[State, str | None]:
-        await asyncio.sleep(random.uniform(0, random.choice((0.02, 1))))  # some before anything can have been sent
+    async def give_up(number: int, order_id: str) -> tuple[State, str | None]:
+        """Of three one comes when nothing may have been sent, one when it has, one when all is over."""
+        await asyncio.sleep(random.uniform(0, 0.02))
+        if number % 3:
+            await until(desk, order_id, ("", "state <> 'CREATED'", "settle_time IS NOT NULL")[number % 3])
         return await abandon(desk, order_id)
 
     async def work(worker: ChargeWorker) -> None:
@@ -197,7 +209,7 @@ async def race(desk: Desk, count: int) -> dict[str, tuple[State, str | None]]:
                 await asyncio.sleep(0.02)
         await worker.settle()
 
-    answers = asyncio.gather(*map(give_up, orders))
+    answers = asyncio.gather(*(give_up(*each) for each in enumerate(orders)))
     await asyncio.gather(*map(charge, orders), *map(work, workers))
     return dict(zip(orders, await answers, strict=True))
 

@@ -16,6 +16,7 @@ from tests.integration.payments.desk import charge_of
 
 ORDERS = 40
 SUCCEEDED = Verdict(State.SUCCEEDED)
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
 @pytest.fixture
@@ -24,13 +25,18 @@ def attempts(pool: asyncpg.Pool) -> Attempts:
 
 
 async def claim_by_many(attempts: Attempts) -> Counter[str]:
-    """Eight claimers at once, while somebody holds the first row for a moment; how often each order was claimed."""
+    """Eight claimers at once, while somebody holds the first row until each has claimed, or waits; how often each order
+    was claimed."""
     for number in range(ORDERS):
         await attempts.insert(charge_of(f"ord_s1_{number + 1}"))
     async with attempts.pool.acquire() as connection, connection.transaction():
         await connection.execute("SELECT FROM attempt WHERE order_id = 'ord_s1_1' FOR UPDATE")
         claimers = [asyncio.create_task(attempts.claim(ORDERS)) for _ in range(8)]
-        await asyncio.sleep(0.3)
+        for _ in range(1000):
+            await connection.execute("SELECT pg_stat_clear_snapshot()")
+            if await connection.fetchval(WAITING) >= sum(not claimer.done() for claimer in claimers):
+                break
+            await asyncio.sleep(0.01)
     return Counter(attempt.order_id for claim in await asyncio.gather(*claimers) for attempt in claim)
 
 
@@ -53,11 +59,12 @@ async def test_control_without_the_lock_attempts_are_claimed_twice(
 
 
 async def test_claim_ends_by_the_databases_clock(pool: asyncpg.Pool) -> None:
-    attempts = Attempts(pool, ambiguity_seconds=600, claim_seconds=0.2)
+    attempts = Attempts(pool, ambiguity_seconds=600, claim_seconds=60)
     await attempts.insert(charge_of())
     (first,) = await attempts.claim(1)
+    await pool.execute("UPDATE attempt SET due_time = due_time - interval '30 s'")
     assert await attempts.claim(1) == []
-    await asyncio.sleep(0.25)
+    await pool.execute("UPDATE attempt SET due_time = due_time - interval '30 s'")
     (second,) = await attempts.claim(1)
 
     assert second.claim_number == first.claim_number + 1

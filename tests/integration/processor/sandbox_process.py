@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 API_KEY = "sk_test_integration"
-START_SECONDS = 20
+START_SECONDS = 60
 LISTENING = re.compile(r'"port": (\d+), "event": "listening"')
 
 

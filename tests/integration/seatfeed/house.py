@@ -75,7 +75,7 @@ class House:
 
 async def lead(ingester: Ingester) -> None:
     """Until it leads: a predecessor's connections end a moment after it has closed them."""
-    for _ in range(100):
+    for _ in range(500):
         if ingester.stream is not None:
             return
         await ingester.run_once()

@@ -21,9 +21,9 @@ async def stream(booking: Booking, house: House) -> AsyncIterator[ChangeStream]:
 
 
 async def read_until(stream: ChangeStream, enough: Callable[[list[Transaction], Batch], bool]) -> list[Transaction]:
-    """Reads for 5 s at most."""
+    """Reads for 30 s at most."""
     read: list[Transaction] = []
-    for _ in range(50):
+    for _ in range(300):
         stream.ask_position()
         batch = await stream.read(0.1)
         read += batch.transactions
@@ -108,7 +108,7 @@ async def test_a_slot_survives_a_failover_and_says_where_its_snapshot_ends(booki
 
 async def reopen(dsn: str, slot: str) -> ChangeStream:
     """The server notices a closed stream a moment later."""
-    for _ in range(100):
+    for _ in range(500):
         try:
             return await ChangeStream.open(dsn, slot, "rowlock_seats")
         except SlotInUse:

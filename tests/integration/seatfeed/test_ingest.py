@@ -177,7 +177,7 @@ async def test_a_stored_picture_older_than_the_slot_starts_an_epoch(booking: Boo
     await first.step_down()
     log = house.open_log()
     await log.connect()
-    for _ in range(50):  # the acknowledgement may be on its way
+    for _ in range(400):  # the acknowledgement may be on its way
         slot = await log.get_slot()
         if slot is not None and slot.confirmed > old.covered:
             break

@@ -30,7 +30,7 @@ class Feed:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.port)
         lines = [f"GET {path} HTTP/1.1", "host: x", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
         writer.write("\r\n".join(lines).encode())
-        head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)).decode()
+        head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)).decode()
         return Reader(reader, writer, head)
 
 
@@ -41,7 +41,7 @@ class Reader:
         self.reader, self.writer, self.head = reader, writer, head
 
     async def block(self) -> str:
-        return (await asyncio.wait_for(self.reader.readuntil(b"\n\n"), 5)).decode()
+        return (await asyncio.wait_for(self.reader.readuntil(b"\n\n"), 20)).decode()
 
     async def event(self) -> Event:
         while True:
@@ -171,7 +171,7 @@ async def test_a_client_that_leaves_leaves_nothing(feed: Feed) -> None:
     client = await feed.connect()
     await client.event()
     client.writer.close()
-    for _ in range(50):
+    for _ in range(500):
         if not feed.listener.connections:
             break
         await asyncio.sleep(0.02)

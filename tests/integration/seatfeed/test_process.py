@@ -18,7 +18,7 @@ from rowlock.seatfeed.v1 import seatfeed_pb2_grpc as pb_grpc
 from chassis.client import open_channel
 from tests.integration.seatfeed.house import EVENT_ID, Booking, House, parse_events
 
-SECONDS = 20
+SECONDS = 60
 
 
 @dataclass

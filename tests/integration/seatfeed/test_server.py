@@ -91,7 +91,7 @@ async def test_stream_updates(booking: Booking, house: House, servers: Servers) 
     assert update.prev == first.watermark
     assert list(update.seats) == [pb.SeatStatus(seat_id=4, state=pb.PUBLIC_SEAT_STATE_TAKEN)]
     call.cancel()
-    for _ in range(50):
+    for _ in range(500):
         if not follower.views[EVENT].subscribers:
             break
         await asyncio.sleep(0.02)

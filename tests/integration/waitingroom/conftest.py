@@ -4,7 +4,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from services.waitingroom import peers
+from services.waitingroom.store import scripts
 from tests.integration.waitingroom.room import Room
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine busy with other work is no store that is away, and no seat feed."""
+    for name in ("CALL_SECONDS", "ANSWER_SECONDS", "CONNECT_SECONDS"):
+        monkeypatch.setattr(scripts, name, 60.0)
+    monkeypatch.setattr(peers, "ANSWER_SECONDS", 60.0)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import pytest
 
 from services.waitingroom.errors import NotYet
 from services.waitingroom.rows import Lease
-from services.waitingroom.store import scripts
 from services.waitingroom.store.scripts import keys_of
 from tests.integration.waitingroom.room import EVENT, Room
 
@@ -15,10 +14,8 @@ LINE, POSITIONS, _, _, LEASES, _ = keys_of(EVENT)
 
 
 @pytest.fixture
-async def rooms(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[Room]]:
-    """Several service processes, at START, patient: a machine busy with other work must not end a race."""
-    for name in ("CALL_SECONDS", "ANSWER_SECONDS", "CONNECT_SECONDS"):
-        monkeypatch.setattr(scripts, name, 60.0)
+async def rooms(redis_url: str) -> AsyncIterator[list[Room]]:
+    """Several service processes, at START."""
     opened = [Room.open(redis_url) for _ in range(4)]
     for room in opened:
         room.at(0)

@@ -90,7 +90,7 @@ async def test_a_fan_joins_waits_enters_stays_and_leaves(service: Service) -> No
     line = await service.fan.GetLine(pb2.GetLineRequest(event_id=EVENT))
     assert (line.admitted_through, line.tail, line.epoch) == (1, 1, joined.epoch)
     assert line.state == pb2.LINE_STATE_MOVING
-    assert abs(line.as_of.ToSeconds() - time.time()) < 5
+    assert abs(line.as_of.ToSeconds() - time.time()) < 60
 
     entered = await service.fan.EnterEvent(pb2.EnterEventRequest(event_id=EVENT), metadata=queue)
     assert entered.heartbeat_interval.seconds == 20
