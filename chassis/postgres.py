@@ -45,6 +45,10 @@ EXPECTED_SETTINGS = {
     "lock_timeout": "2s",
     "idle_in_transaction_session_timeout": "10s",
 }
+# And where statements are for a few rows of large tables; a migration of each such service says why.
+BY_INDEX_ONLY = EXPECTED_SETTINGS | dict.fromkeys(
+    ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "enable_material"), "off"
+)
 
 _background: set[asyncio.Task[Any]] = set()
 

@@ -5,7 +5,7 @@ from functools import partial
 from chassis.client import open_channel
 from chassis.outbox import Keeper, Relay
 from chassis.outbox.keeper import KEEPER_SECONDS
-from chassis.postgres import close_pool, finished, open_pool
+from chassis.postgres import BY_INDEX_ONLY, close_pool, finished, open_pool
 from chassis.server import Server, run_main
 from chassis.settings import load_settings
 from chassis.telemetry import start_telemetry
@@ -15,7 +15,7 @@ from services.payments.peers import Booking
 from services.payments.processor import StripeProcessor
 from services.payments.server import DATABASE, add_servicers
 from services.payments.settings import PaymentsSettings
-from services.payments.store.attempts import SETTINGS, Attempts
+from services.payments.store.attempts import Attempts
 from services.payments.workers import MEASURE_SECONDS, ChargeWorker, measure_once
 
 
@@ -29,7 +29,7 @@ async def main() -> None:
         name="payments",
         max_size=s.database_connections,
         statements=s.statement_cache_size,
-        expect=SETTINGS,
+        expect=BY_INDEX_ONLY,
     )
     attempts = Attempts(pool, ambiguity_seconds=s.ambiguity_seconds, claim_seconds=s.claim_seconds)
     key = s.processor_api_key.get_secret_value()

@@ -11,7 +11,7 @@ import asyncpg
 
 from chassis.ids import parse_id
 from chassis.postgres import (
-    EXPECTED_SETTINGS,
+    BY_INDEX_ONLY,
     STATEMENTS,
     KeptConnection,
     WrongDatabase,
@@ -24,11 +24,6 @@ from chassis.postgres import (
 from services.booking.rows import id_text
 
 T = TypeVar("T")
-
-# Each set for booking's role by a migration that says why.
-SETTINGS = EXPECTED_SETTINGS | dict.fromkeys(
-    ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "enable_material"), "off"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +121,7 @@ async def open_shards(
                 name=f"booking-{purpose}-{name}",
                 max_size=pool_size,
                 statements=statements,
-                expect=SETTINGS,
+                expect=BY_INDEX_ONLY,
                 check=partial(_check_name, name),
             )
     except BaseException:

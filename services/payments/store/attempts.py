@@ -9,17 +9,12 @@ from typing import Any, TypeVar
 import asyncpg
 
 from chassis import outbox
-from chassis.postgres import EXPECTED_SETTINGS, acquire, finish, with_retries
+from chassis.postgres import acquire, finish, with_retries
 from chassis.queries import affected, load_queries
 from services.payments.errors import ClaimLost, ConstraintBroken
 from services.payments.rows import Attempt, Charge, State, Unsettled, Verdict
 
 T = TypeVar("T")
-
-# Each set for payments' role by a migration that says why.
-SETTINGS = EXPECTED_SETTINGS | dict.fromkeys(
-    ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "enable_material"), "off"
-)
 
 SENDING_SECONDS = 23 * 3600.0  # the processor may forget a key after 24 hours; then a repeat would be a second charge
 FIRST_REST_SECONDS = 1.0

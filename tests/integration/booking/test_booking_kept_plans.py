@@ -121,7 +121,7 @@ async def test_without_the_planners_settings_most_calls_read_too_much(
     await booth.execute(UNSET)
     with pytest.raises(RuntimeError, match="enable_seqscan is 'on'"):
         await open_shards({"s1": booth.dsn}, pool_size=2)
-    monkeypatch.setattr(shards, "SETTINGS", {})
+    monkeypatch.setattr(shards, "BY_INDEX_ONLY", {})
     async with sessions(booth) as kept:
         read = await read_after_growth(kept)
         assert len(excess(read)) > len(read) // 2  # which, depends on when the statistics were last renewed

@@ -7,9 +7,9 @@ import asyncpg
 import pytest
 from rowlock.booking.v1 import booking_pb2_grpc
 
-from chassis.postgres import STATEMENTS, open_pool
+from chassis.postgres import BY_INDEX_ONLY, STATEMENTS, open_pool
 from services.payments.processor import StripeProcessor
-from services.payments.store.attempts import SETTINGS, Attempts
+from services.payments.store.attempts import Attempts
 from tests.integration.payments.desk import BOOKING, Booking, Desk
 from tests.integration.payments.process import Payments
 from tests.integration.processor.sandbox_process import API_KEY, Line
@@ -20,7 +20,7 @@ from tests.support.servers import Servers
 @pytest.fixture
 async def pool(database: Callable[..., Awaitable[str]], pooled: Pooler) -> AsyncIterator[asyncpg.Pool]:
     dsn = pooled.between(await database("payments"))
-    opened = await open_pool(dsn, name="payments", statements=0 if POOLED else STATEMENTS, expect=SETTINGS)
+    opened = await open_pool(dsn, name="payments", statements=0 if POOLED else STATEMENTS, expect=BY_INDEX_ONLY)
     yield opened
     await opened.close()
 

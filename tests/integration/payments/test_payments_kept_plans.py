@@ -9,10 +9,10 @@ import aiosql
 import asyncpg
 import pytest
 
-from chassis.postgres import open_pool
+from chassis.postgres import BY_INDEX_ONLY, open_pool
 from services.payments.rows import Attempt, State, Verdict
 from services.payments.store import attempts as store
-from services.payments.store.attempts import SETTINGS, Attempts
+from services.payments.store.attempts import Attempts
 from services.payments.store.invariants import QUERIES, check_invariants
 from tests.integration.payments.desk import charge_of
 from tests.support.reads import PLANNINGS, Meter, observed, session, unset_planner
@@ -125,7 +125,7 @@ async def test_calls_read_no_more_when_there_are_many_attempts(dsn: str) -> None
 async def test_control_without_the_planners_settings_most_calls_read_them_all(dsn: str) -> None:
     await unset_planner(dsn)
     with pytest.raises(RuntimeError, match="enable_seqscan is 'on'"):
-        await open_pool(dsn, name="payments", expect=SETTINGS)
+        await open_pool(dsn, name="payments", expect=BY_INDEX_ONLY)
     async with grown(dsn) as kept:
         await kept.run()
         assert len(kept.meter.excess(MOST, MORE)) > len(kept.meter.read) // 2
