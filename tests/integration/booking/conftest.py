@@ -114,7 +114,7 @@ async def replicas(
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Replicas]:
     """Two bookings, slow networks, twenty seats; and sessions that wait as long as a slow machine needs."""
-    monkeypatch.setattr(shard_store, "BY_INDEX_ONLY", shard_store.SETTINGS | PATIENCE)
+    monkeypatch.setattr(shard_store, "BY_INDEX_ONLY", shard_store.BY_INDEX_ONLY | PATIENCE)
     opened = await open_replicas(open_replica, await database("booking"), lines)
     yield opened
     for line in lines:
