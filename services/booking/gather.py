@@ -85,7 +85,7 @@ class Gatherer(Generic[RequestT, VerdictT]):
 
         Raises what the request's run alone raised, or Unavailable when its turn did not come.
         """
-        touched = frozenset(self.touched(request))
+        touched = self._touched_by(request)
         if self.closed or len(self.present) >= MOST_WAITING or self._is_crowded(touched):
             raise Unavailable("Too many are waiting; try again with the same key.")
         if not self.tasks:
@@ -181,6 +181,9 @@ class Gatherer(Generic[RequestT, VerdictT]):
                     self._end(waiting, late)
                 elif not waiting.begun:
                     self._answer(waiting, late)  # and it ends when its turn comes
+
+    def _touched_by(self, request: RequestT) -> frozenset[Hashable]:
+        return frozenset(self.touched(request))
 
     def _is_crowded(self, touched: Iterable[Hashable]) -> bool:
         return any(len(self.queues.get(thing, ())) >= MOST_AT_ONE for thing in touched)

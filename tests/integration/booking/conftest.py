@@ -9,7 +9,7 @@ import pytest
 from rowlock.booking.v1 import booking_pb2_grpc
 from rowlock.invariant.v1.invariant_pb2_grpc import InvariantAdminServiceStub
 
-from chassis.postgres import STATEMENTS
+from chassis.postgres import BY_INDEX_ONLY, STATEMENTS
 from services.booking.areas import Areas
 from services.booking.best_seats import MOST_SPREAD, BestSeats
 from services.booking.holds import Holds
@@ -114,7 +114,7 @@ async def replicas(
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Replicas]:
     """Two bookings, slow networks, twenty seats; and sessions that wait as long as a slow machine needs."""
-    monkeypatch.setattr(shard_store, "BY_INDEX_ONLY", shard_store.BY_INDEX_ONLY | PATIENCE)
+    monkeypatch.setattr(shard_store, "BY_INDEX_ONLY", BY_INDEX_ONLY | PATIENCE)
     opened = await open_replicas(open_replica, await database("booking"), lines)
     yield opened
     for line in lines:

@@ -15,7 +15,7 @@ from tests.integration.booking.replicas import change
 from tests.integration.booking.season import ALONE, FORGET, GROW, HOLDS, PLANNINGS, SEATS, Day, Meter, little
 from tests.support.databases import at
 
-MOST = 600  # rows and entries of indexes that a call reads, of all tables together
+MOST = 2_000  # rows and entries of indexes that a call reads, of all tables together
 # Some are for all seats of an event, or for its orders: so much of its own, and nothing of other events'.
 MORE = {"get_states": 2 * SEATS, "get_placed_seats": 5 * SEATS, "get_offer": 3 * SEATS, "list_event_orders": 4 * HOLDS}
 MORE |= {"count_areas": 4 * HOLDS}

@@ -18,7 +18,7 @@ from tests.integration.payments.desk import charge_of
 from tests.support.reads import PLANNINGS, Meter, observed, session, unset_planner
 
 MANY = 200_000  # attempts: nine of ten are over, and of the others nearly all rest
-MOST = 200  # rows and entries of indexes
+MOST = 2_000  # rows and entries of indexes
 DUE = 8
 MORE = {"measure_unsettled": MANY // 5}  # it counts what has no outcome
 
