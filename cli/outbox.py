@@ -23,7 +23,7 @@ MOST_LISTED = 10_000  # more than that is a sink that is away, not a list to rea
 ZONE = "UTC"  # messages have no venue
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
-SERVICES = ("booking", "payments")
+WITH_OUTBOX = ("booking", "payments")
 
 MessageId = Annotated[str, typer.Argument(help="msg_…, as listed.")]
 
@@ -71,7 +71,7 @@ def list_outbox(
     as_json: AsJson = False,
 ) -> None:
     """What waits in the outboxes of booking and payments, oldest first. Exit status 3 if one did not answer."""
-    listed = [_list(name, parked=parked, quiet=as_json) for name in SERVICES]
+    listed = [_list(name, parked=parked, quiet=as_json) for name in WITH_OUTBOX]
     if as_json:
         errors = {service: error.message for service, _, error in listed if error}
         print_json({"messages": {service: messages for service, messages, _ in listed}, "errors": errors})

@@ -11,7 +11,7 @@ from stack.errors import StackError
 from stack.processes import Processes, Record
 from stack.settings import Home
 
-STOP_SECONDS = 15.0  # services drain for 3, Postgres writes its checkpoint
+STOP_SECONDS = 15.0  # services take 3 + 10 and a second for their last word, at most; Postgres writes its checkpoint
 
 
 @contextmanager

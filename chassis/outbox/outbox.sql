@@ -1,7 +1,8 @@
 -- Each statement reads as much as it is for, however much waits and however much was published, also by a plan that a
--- session kept from when there was next to nothing. The roles of its services forbid the planner what reads whole tables
--- (a migration of each says how); the rest is in the form: where rows are found by their ids, what else must be true of
--- them is said in words that no partial index is defined by (num_nonnulls, not IS NULL), lest one be read to its end.
+-- session kept from when there was next to nothing. (A claim also passes older ones that rest, or are behind a parked
+-- one.) The roles of its services forbid the planner what reads whole tables (a migration of each says how); the rest is
+-- in the form: where rows are found by their ids, what else must be true of them is said in words that no partial index
+-- is defined by (num_nonnulls, not IS NULL), lest one be read to its end.
 
 -- name: put(sink, aggregate_id, kind, payload)!
 -- In the transaction that decides.

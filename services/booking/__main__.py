@@ -36,8 +36,10 @@ async def main() -> None:
     )
     server = Server(s, "booking")
     add_servicers(server, shards=shards, **vars(rules))
-    await server.run(workers.all())
-    await rules.close()
+    try:
+        await server.run(workers.all())
+    finally:  # after a defect too, what is under way ends first
+        await rules.close()
     if stream:
         await stream.close()
     await shards.close()

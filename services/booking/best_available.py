@@ -37,7 +37,7 @@ from services.booking.steps import ROWS_OF_A_STEP, Steps
 MOST_IN_A_ROW = 4  # candidates: enough to spread a crowd over many rows, few enough to find again when one is taken
 MOST_SIZES = 8  # that are tried for the group around accessible seats: parties are small, and each try is a search
 MOST_BEGINNINGS = 24  # tried for a party with accessible seats, once one was found: all there are up to a party of 8
-MOST_ROWS = 30_000  # looked at by all of them: fewer are tried in a plan of more than 1,250 rows, others wait meanwhile
+MOST_ROWS = 30_000  # looked at by all of them: fewer are tried in a plan of more than 1,250 rows
 
 
 Party = tuple[Block, ...]  # one block, or several that share no seat

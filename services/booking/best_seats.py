@@ -2,6 +2,7 @@
 
 import asyncio
 from binascii import crc32
+from contextlib import suppress
 from weakref import WeakValueDictionary
 
 from prometheus_client import Counter
@@ -90,13 +91,14 @@ class BestSeats:
         while races < MOST_RACES:
             look, party = await self._choose(watch, picture, call, races)
             if party:
-                hold = await call.try_party(picture, party)
-                if hold:
-                    return hold
                 races += 1
-                watch.raced()
-                if races % RACES_PER_PICTURE:
-                    continue
+                with suppress(PlanChanged):  # then by a newer picture
+                    hold = await call.try_party(picture, party)
+                    if hold:
+                        return hold
+                    watch.raced()
+                    if races % RACES_PER_PICTURE:
+                        continue
             elif look.began >= began and (looks >= MOST_LOOKS or not look.in_hand):
                 raise await self._why_not(picture, look, call.ask)
             else:
@@ -155,8 +157,8 @@ class _Call:
             raise _OverCap(*cap)
 
     async def try_party(self, picture: Picture, party: Party) -> Hold | None:
-        """None when somebody was faster, or the picture is of an older version. Whatever else comes of it, the picture
-        knows."""
+        """None when somebody was faster. Whatever else comes of it, the picture knows. Raises PlanChanged when that is
+        of an older version."""
         seats = [seat for block in party for seat in block.seats(picture.plan)]
         gone: tuple[int, ...] | list[int] = seats  # until it is known to be otherwise
         picture.take(party)
@@ -174,9 +176,6 @@ class _Call:
         except SeatUnavailable as lost:
             RACES.inc()
             gone = lost.lost_seats
-            return None
-        except PlanChanged:
-            gone = ()
             return None
         except Unavailable:
             raise

@@ -3,9 +3,9 @@
 A call starts when the one before has ended, never on a timer, so a lone caller waits for nobody. What arrives meanwhile
 is the next one, and after a call of many all that the event loop has at hand. Each thing that requests touch (a seat,
 an account, and so perhaps a key) has a queue; whoever is first in all of its queues may go, and stays first until its
-end. So no two requests of a call touch the same, nobody overtakes, and a crowd at one seat holds up nobody elsewhere. A
-call takes no lock that another session has: a request that met one is run again alone, where its wait is nobody else's,
-and so is every request of a call that failed, for one may be to blame and the others are new or replays.
+end. So no two requests of a call touch the same, nobody overtakes, and a crowd at one seat holds up nobody who wants
+others. A call takes no lock that another session has: a request that met one is run again alone, where its wait is
+nobody else's, and so is every request of a call that failed, for one may be to blame and the others are new or replays.
 """
 
 import asyncio

@@ -185,10 +185,10 @@ class Watch:
             if states.version == picture.plan.version:
                 break
             picture = await self._load()  # a new version, or one that came while we loaded
-        await in_turns(picture.apply(states.letters, began))
         took = loop.time() - began
+        await in_turns(picture.apply(states.letters, began))
         self.picture, self.began = picture, began
-        self.next = began + took + min(max(PAUSE_SECONDS, PAUSE_FACTOR * took), STALE_SECONDS)
+        self.next = loop.time() + min(max(PAUSE_SECONDS, PAUSE_FACTOR * took), STALE_SECONDS)
         self.pressure //= 2
         READS.observe(took)
 

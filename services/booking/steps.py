@@ -13,20 +13,13 @@ from chassis.errors import Contended
 
 ROWS_OF_A_STEP = 32  # of a plan: 0.1 ms; 6 ms where each is of 256 seats that nobody has looked at before
 TURN_SECONDS = 0.002  # of the processor; then a rest as long, so that long work has at most half of the loop
-MOST_WAITING = 32  # for their turn at long work, of up to 0.4 s at the largest events: better to come again than wait
+MOST_WAITING = 32  # for their turn at long work, which is up to 0.4 s of the processor at the largest events, …
+MOST_SECONDS = 3.0  # … and so long: then it is better to come again
+
+FULL = "Many look for seats, and few are left; try again."
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
-
-
-def at_once(steps: Steps[T]) -> T:
-    """To the end, without a stop: where nobody else waits."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: T = end.value
-            return found
 
 
 async def in_turns(steps: Steps[T]) -> T:
@@ -53,7 +46,8 @@ class Turns:
         self._waiting = 0
 
     async def run(self, begin: Callable[[], Steps[T]]) -> T:
-        """Raises Contended when too many wait. Work that had to wait begins again: what it looked at is old by then."""
+        """Raises Contended when too many wait, or its turn does not come. Work that had to wait begins again: what it
+        looked at is old by then."""
         steps = begin()
         ends = thread_time() + TURN_SECONDS
         try:
@@ -63,12 +57,21 @@ class Turns:
         except StopIteration as end:
             found: T = end.value
             return found
+        await self._turn()
+        try:
+            await asyncio.sleep(TURN_SECONDS)  # the turn that it has had
+            return await in_turns(begin())
+        finally:
+            self._one.release()
+
+    async def _turn(self) -> None:
         if self._waiting >= MOST_WAITING:
-            raise Contended("Many look for seats, and few are left; try again.")
+            raise Contended(FULL)
         self._waiting += 1
         try:
-            async with self._one:
-                await asyncio.sleep(TURN_SECONDS)  # the turn that it has had
-                return await in_turns(begin())
+            async with asyncio.timeout(MOST_SECONDS):
+                await self._one.acquire()
+        except TimeoutError:
+            raise Contended(FULL) from None
         finally:
             self._waiting -= 1

@@ -5,14 +5,13 @@ from typing import Any
 
 import asyncpg
 
-from chassis import invariants
 from chassis.errors import Unavailable
 from chassis.ids import format_id
+from chassis.invariants import MOST_EXAMPLES, WHOLE_TABLES, describe_failure
 from chassis.queries import load_queries, query_names
 from services.booking.rows import Finding
 from services.booking.store.shards import Shard
 
-FAILURE_LETTERS = 200
 PREFIXES = {"hold_id": "hld", "message_id": "msg", "order_id": "ord", "ticket_id": "tkt"}
 
 FILE = Path(__file__).parents[1] / "invariants.sql"
@@ -20,7 +19,6 @@ NAMES = query_names(FILE)
 
 # All rows are counted where they are; a few come here.
 COUNTED = "SELECT count(*) OVER () AS violations, broken.* FROM ({}) broken LIMIT $1"
-WHOLE_TABLES = f"SET LOCAL statement_timeout = '50s'; {invariants.WHOLE_TABLES}"
 
 queries = load_queries(FILE)
 
@@ -55,13 +53,13 @@ async def _check(connection: Any, shard: Shard, name: str) -> Finding:
     query = getattr(queries, name)
     async with connection.transaction(readonly=True):
         await connection.execute(WHOLE_TABLES)
-        rows = await connection.fetch(COUNTED.format(query.sql.rstrip("; \n")), invariants.MOST_EXAMPLES)
+        rows = await connection.fetch(COUNTED.format(query.sql.rstrip("; \n")), MOST_EXAMPLES)
     examples = tuple(_describe(shard, row) for row in rows)
     return Finding(shard.name, name, description(name), rows[0]["violations"] if rows else 0, examples)
 
 
 def _failed(shard: Shard, name: str, error: Exception) -> Finding:
-    failure = f"{type(error).__name__}: {error}"[:FAILURE_LETTERS]
+    failure = describe_failure(error)
     return Finding(shard.name, name, description(name), failure=failure)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import asyncpg
 import pytest
 
+from chassis.invariants import WHOLE_TABLES
 from services.booking.store import invariants as store
 from services.booking.store.shards import open_shards
 from tests.integration.booking.booth import Booth
@@ -67,7 +68,7 @@ class Archive:
 @pytest.fixture
 def keeping(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has a session keep the first plan of each check."""
-    settings = store.WHOLE_TABLES
+    settings = WHOLE_TABLES
     for old, new in (("force_custom_plan", "force_generic_plan"), ("'50s'", "'1s'")):
         assert old in settings
         settings = settings.replace(old, new)

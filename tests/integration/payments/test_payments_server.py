@@ -131,6 +131,16 @@ async def test_check_invariants_is_quiet_and_then_is_not(channel: grpc.aio.Chann
     }
 
 
+async def test_a_check_that_fails_is_told_and_the_others_are_made(channel: grpc.aio.Channel, desk: Desk) -> None:
+    await desk.attempts.insert(charge_of())
+    await desk.pool.execute("UPDATE attempt SET due_time = clock_timestamp() - interval '1 hour'")
+    await desk.pool.execute("ALTER TABLE outbox RENAME COLUMN parked_time TO parked_since")
+    found = (await InvariantAdminServiceStub(channel).CheckInvariants(CheckInvariantsRequest())).invariants
+    told = {one.name: (one.violations, len(one.unchecked)) for one in found}
+    assert told["outcome_parked"] == told["outcome_undelivered"] == (-1, 1)
+    assert (told["attempt_not_worked_on"], told["unresolved_attempt"]) == ((1, 0), (0, 0))
+
+
 async def test_outcomes_reach_booking_in_order(desk: Desk, servers: Servers) -> None:
     booking = Booking()
     add = booking_pb2_grpc.add_BookingInternalServiceServicer_to_server

@@ -9,8 +9,8 @@ import pytest
 from services.booking.best_available import blocks, candidates, largest
 from services.booking.rows import Ask
 from services.booking.seat_plan import Plan, make_plan
-from services.booking.steps import at_once
 from tests.support.seatsio import read_chart
+from tests.support.steps import at_once
 from tests.unit.booking.halls import free_but, hall
 
 CASES = 8  # of the commercial system's answers

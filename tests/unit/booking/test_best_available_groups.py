@@ -15,7 +15,7 @@ from services.booking.best_available import candidates, largest
 from services.booking.fewest_groups import fewest_groups
 from services.booking.rows import Ask
 from services.booking.seat_plan import Block, Plan
-from services.booking.steps import at_once
+from tests.support.steps import at_once
 from tests.unit.booking.halls import free_but, hall
 from tests.unit.booking.test_best_available_random import Question, questions
 

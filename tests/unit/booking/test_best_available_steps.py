@@ -17,7 +17,8 @@ from services.booking.best_seats import BestSeats, _Call
 from services.booking.picture import Picture, Watch
 from services.booking.rows import Ask
 from services.booking.seat_plan import MOST_IN_A_ROW, Block, Plan, Row
-from services.booking.steps import ROWS_OF_A_STEP, Steps, Turns, at_once
+from services.booking.steps import ROWS_OF_A_STEP, Steps, Turns
+from tests.support.steps import at_once
 from tests.unit.booking.halls import free_but, hall
 from tests.unit.booking.test_best_available_random import Question, questions
 
@@ -186,9 +187,29 @@ async def test_long_work_is_done_one_after_the_other_and_not_too_many_wait(monke
     await asyncio.sleep(0)
     assert await turns.run(short) == "short"
     answers = await asyncio.gather(*calls, return_exceptions=True)
-    assert [type(answer) for answer in answers] == [str] * 3 + [Contended] * 2
+    assert [type(answer) for answer in answers] == [str] * 4 + [Contended]
     assert most == 1
     assert await turns.run(work) == "done"  # whoever came after they had gone
+
+
+async def test_a_turn_that_does_not_come_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow(monkeypatch)
+    monkeypatch.setattr(steps, "MOST_SECONDS", 0.05)
+    turns, ends = Turns(), asyncio.Event()
+
+    def work() -> Steps[str]:
+        yield
+        while not ends.is_set():
+            yield
+        return "done"
+
+    first = asyncio.create_task(turns.run(work))
+    await asyncio.sleep(0)
+    with pytest.raises(Contended):
+        await turns.run(work)
+    ends.set()
+    assert await first == "done"
+    assert await turns.run(work) == "done"
 
 
 async def choose_while(monkeypatch: pytest.MonkeyPatch, picture: Picture, meanwhile: Callable[[Party], None]) -> Party:

@@ -12,7 +12,7 @@ from services.booking.errors import EventNotFound
 from services.booking.picture import Picture, Watch, Watches
 from services.booking.rows import Ask, PlacedSeats, SeatStates
 from services.booking.seat_plan import make_plan
-from services.booking.steps import at_once
+from tests.support.steps import at_once
 from tests.unit.booking.halls import hall, placed
 
 
