@@ -32,6 +32,10 @@ SHORTEST_PING_INTERVAL_MS = 10_000
 MOST_UNTAKEN_CALLS = 16_384
 LARGEST_METADATA_BYTES = 64 * 1024  # twice what the edge lets in; gRPC's 8 KB would make a browser's cookies a 429
 
+# Until the edge has asked for our health and sends its calls elsewhere. gRPC cancels what Python has not taken yet when
+# a server stops (grpc/grpc#41785), so there should be little of it.
+LEAVE_SECONDS = 4.0
+
 GARBAGE_THRESHOLD = 20_000  # objects; Python's 700 looks for garbage every other call, and finds none
 
 Handler = Any  # grpc.RpcMethodHandler, whose stub is generic and whose class is not
@@ -88,8 +92,8 @@ class Server:
     async def run(
         self, workers: Sequence[Worker] = (), others: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
     ) -> None:
-        """Until SIGTERM or SIGINT. Workers, and `others` (listeners of another kind), run beside the server and are
-        cancelled after it has drained.
+        """Until SIGTERM or SIGINT; calls are served for LEAVE_SECONDS more, or half of `drain_seconds`. Workers, and
+        `others` (listeners of another kind), run beside the server and are cancelled after it has drained.
 
         Then the caller closes what it opened. It need not bound its waits all together: from the signal on the process
         has `drain_seconds` and `close_seconds`, and no more (`chassis.ending`).
@@ -107,16 +111,19 @@ class Server:
         await ended.wait()
         end_within(self.settings.drain_seconds + self.settings.close_seconds, self.name)
         log.info("draining", service=self.name)
-        await self._drain()
+        await self._drain(leave=True)
         await cancel(tasks)  # before the wait for commits: busy workers always have one under way
         await finished()
         for task in tasks:
             if not task.cancelled():
                 task.result()  # raises what ended it
 
-    async def _drain(self) -> None:
+    async def _drain(self, *, leave: bool = False) -> None:
+        """`leave`: callers hear that we are going, and are served until they have found another replica."""
         await self.health.enter_graceful_shutdown()
-        await self.grpc.stop(self.settings.drain_seconds)
+        leaving = min(LEAVE_SECONDS, self.settings.drain_seconds / 2) if leave else 0.0
+        await asyncio.sleep(leaving)
+        await self.grpc.stop(self.settings.drain_seconds - leaving)
 
 
 def run_main(main: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -33,7 +33,9 @@ class ServiceSettings(BaseSettings):
     trace_ratio: float = Field(
         0.05, ge=0, le=1, description="share of calls whose spans are recorded, where the caller has not said"
     )
-    drain_seconds: float = Field(10, ge=0, le=300, description="how long calls under way may take after SIGTERM")
+    drain_seconds: float = Field(
+        10, ge=0, le=300, description="how long calls are served after SIGTERM; new ones for 4 s, or half of it"
+    )
     close_seconds: float = Field(
         15,  # with the drain 25: less than the 30 after which Kubernetes kills
         ge=1,

@@ -20,6 +20,7 @@ PREFIX = "msg"
 DEFAULT_PAGE = 100
 LARGEST_PAGE = 1000
 REPUBLISH_BATCH = 1000  # rows that one statement looks at: far inside any statement_timeout
+ON_ITS_WAY = timedelta(minutes=1)  # who asks for the last seven days asked a moment ago
 
 log = structlog.get_logger()
 
@@ -101,7 +102,7 @@ class Outboxes:
     async def _republish(self, pool: asyncpg.Pool, sink: str, start_time: datetime) -> int:
         async with acquire(pool, "outbox") as connection:
             now = await queries.now(connection)
-        if start_time < now - timedelta(seconds=KEEP_SECONDS):
+        if start_time < now - timedelta(seconds=KEEP_SECONDS) - ON_ITS_WAY:
             raise InvalidArgument("Messages are kept for seven days: start_time must not be earlier.")
         last: dict[str, object] = {"after_time": start_time, "after_id": 0}  # ids begin at 1
         total = 0

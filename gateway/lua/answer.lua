@@ -89,6 +89,9 @@ function envoy_on_response(handle)
   if untranscoded then
     headers:replace(":status", "415")
     replace_body(handle, REFUSALS["415"])
+  elseif success ~= nil and status == "499" then -- a replica that ended cancelled it; no caller has gone
+    headers:replace(":status", "503")
+    give_form(handle, "503")
   elseif success ~= nil and status == "200" then
     headers:replace(":status", success)
   elseif success ~= nil and tonumber(status) >= 400 then

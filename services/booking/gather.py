@@ -23,7 +23,7 @@ from chassis.errors import Unavailable
 
 LARGEST_BATCH = 64  # requests of a call; twice as many would save little
 MOST_WAITING = 4096  # requests: at a few thousand a second, more than MOST_SECONDS of work
-MOST_AT_ONE = 256  # of them in the queue of one thing, where a call takes one: some milliseconds each
+MOST_AT_ONE = 1024  # of them in the queue of one thing, where a call takes one: about MOST_SECONDS of work
 MOST_SECONDS = 3.0  # a request waits for its turn; longer than any healthy wait, shorter than a caller's patience
 WATCH_SECONDS = 0.25  # between two looks at who has waited too long
 QUIET_TURNS = 16  # of the event loop without an arrival: then what is left has not come yet

@@ -24,6 +24,7 @@ from services.booking.errors import (
 )
 from services.booking.gather import Gatherer
 from services.booking.requests import (
+    CARD_NUMBER,
     PRINTABLE,
     check_account,
     check_email,
@@ -83,6 +84,8 @@ class Orders:
         check_key(key)
         if not PRINTABLE.fullmatch(payment_token):
             raise InvalidArgument("A payment token is 1 to 255 printable characters.")
+        if CARD_NUMBER.fullmatch(payment_token):
+            raise InvalidArgument("A payment token is the processor's name for a way to pay, never a card's number.")
         request = OrderRequest(account, hold, key, fingerprint(hold_id, payment_token), email, payment_token)
         verdict = await self.gatherers[shard.name].ask(request)
         ORDERS.labels(verdict.word).inc()

@@ -11,6 +11,7 @@ T = TypeVar("T")
 
 LONGEST_NAME = 255  # letters of an account or a key: as long as OpenID Connect lets `sub` be
 LONGEST_EMAIL = 254  # letters that a mail server takes (RFC 5321)
+CARD_NUMBER = re.compile(r"(?:\d[ -]?){12,19}")
 PRINTABLE = re.compile(rf"[!-~]{{1,{LONGEST_NAME}}}")
 FINGERPRINT_BYTES = 16  # two contents of one account's one key must differ, nothing more
 

@@ -28,6 +28,11 @@ class SeatUnavailable(Refusal):
     reason = "SEAT_UNAVAILABLE"
 
 
+class Cancelled(Refusal):
+    code = grpc.StatusCode.CANCELLED
+    reason = "CANCELLED"
+
+
 def answer(value: Any) -> Any:
     async def give(_request: Any) -> Any:
         if isinstance(value, Exception):
@@ -93,6 +98,12 @@ def test_a_defect_is_500_and_says_nothing_of_itself(house: House, client: httpx.
     response = client.post(HOLDS, headers=house.inside(), json=SEATS)
     assert reason_of(response, 500) == "INTERNAL"
     assert "secret" not in response.text
+
+
+def test_what_an_ending_replica_cancels_is_503_and_can_be_asked_again(house: House, client: httpx.Client) -> None:
+    """The transcoder's 499 says that the caller has gone."""
+    house.recorder.answers["HoldSeats"] = answer(Cancelled("Ended."))
+    assert reason_of(client.post(HOLDS, headers=house.inside(), json=SEATS), 503) == "CANCELLED"
 
 
 def test_a_full_server_s_bare_status_gets_its_form(house: House, client: httpx.Client) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import asyncpg
+import grpc
 import pytest
 from rowlock.booking.v1 import booking_pb2 as pb
 
@@ -16,6 +17,7 @@ from tests.integration.booking.schedules import guarded_or_not
 
 GATE = 4711  # an advisory lock
 
+AT_ONCE = "server.LEAVE_SECONDS = 0"
 CUTTING = "rules.Holds.close = rules.Orders.close = lambda self: rules.asyncio.sleep(0)"
 
 SLOW_COMMIT = f"""
@@ -58,6 +60,26 @@ async def closed_gate(dsn: str) -> AsyncIterator[asyncpg.Connection]:
         yield keeper
     finally:
         await keeper.close()
+
+
+@guarded_or_not
+async def test_a_burst_before_the_process_is_told_to_end_is_answered(
+    database: Callable[..., Awaitable[str]], open_replica: OpenReplica, guarded: bool
+) -> None:
+    """Most of it has arrived, and Python has not taken it. The control stops the server at once, as gRPC would."""
+    dsn = await database("booking")
+    booth = await open_replica({"s1": dsn})
+    await booth.internal.PutInventory(inventory())
+    async with running(dsn, AS_IT_IS if guarded else AT_ONCE, drain_seconds=60) as service:
+        request = pb.HoldSeatsRequest(event_id=EVENT, seat_ids=[1])
+        calls = [service.stub.HoldSeats(request, metadata=caller(f"fan-{n}", key="k")) for n in range(500)]
+        burst = [asyncio.ensure_future(call) for call in calls]
+        await asyncio.wait(burst, return_when=asyncio.FIRST_COMPLETED)
+        service.process.send_signal(signal.SIGTERM)
+        answers = await asyncio.gather(*burst, return_exceptions=True)
+        codes = {answer.code() for answer in answers if isinstance(answer, grpc.aio.AioRpcError)}
+        assert await service.ended() == 0
+    assert (grpc.StatusCode.CANCELLED in codes) is not guarded
 
 
 async def make_slow(dsn: str, table: str) -> None:

@@ -154,6 +154,7 @@ async def test_republish_sends_again_what_was_published_since(
     assert sink.got == [("new", str(number)) for number in range(5)] + [("new there", "charge")]
     assert await outboxes.republish(SINK, ago(3)) == 7
     assert await outboxes.republish(SINK, ago(-1)) == 0
+    assert await outboxes.republish(SINK, ago(7)) == 0
     with pytest.raises(InvalidArgument):
         await outboxes.republish(SINK, ago(7.1))
 
