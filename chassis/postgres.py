@@ -184,16 +184,40 @@ async def acquire(pool: asyncpg.Pool, name: str = "") -> AsyncIterator[asyncpg.C
     with POOL_WAIT.labels(name).time(), _refusals():
         connection = await pool.acquire(timeout=POOL_WAIT_SECONDS)
     patience = asyncio.get_running_loop().call_later(MOST_SECONDS, connection.terminate)
+    cut_short = False
     try:
         yield connection
+    except asyncio.CancelledError:
+        cut_short = True
+        raise
     except (*LOST, asyncpg.InterfaceError) as error:
         if isinstance(error, asyncpg.InterfaceError) and not _is_gone(connection):
             raise  # a mistake of ours; on a closed connection it is what the end of a transaction makes of the loss
         raise Unavailable(WENT_AWAY) from error
     finally:
         patience.cancel()
-        with suppress(TimeoutError):  # over a network that is cut a cancelled query is never confirmed
-            await pool.release(connection, timeout=POOL_WAIT_SECONDS)
+        if cut_short:
+            await finish(_end_and_release(pool, connection))
+        else:
+            await _release(pool, connection)
+
+
+async def _release(pool: asyncpg.Pool, connection: asyncpg.Connection) -> None:
+    with suppress(TimeoutError):  # over a network that is cut a cancelled query is never confirmed
+        await pool.release(connection, timeout=POOL_WAIT_SECONDS)
+
+
+async def _end_and_release(pool: asyncpg.Pool, connection: asyncpg.Connection) -> None:
+    """asyncpg parses a statement in one step and runs it in another. Who leaves in between leaves the session in the
+    middle of a statement (MagicStack/asyncpg#1276), whose time-out would end that of the next user. A connection that
+    does not answer is dropped."""
+    try:
+        async with asyncio.timeout(POOL_WAIT_SECONDS):
+            await connection.execute("SELECT 1")
+    except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        with suppress(asyncpg.InterfaceError):
+            connection.terminate()
+    await _release(pool, connection)
 
 
 def _is_gone(connection: asyncpg.Connection) -> bool:

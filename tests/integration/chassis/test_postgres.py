@@ -43,6 +43,27 @@ async def test_the_wait_for_a_connection_is_bounded(pool: asyncpg.Pool, monkeypa
                 pass
 
 
+@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "control"])
+async def test_who_leaves_in_the_middle_of_a_statement_leaves_nothing_of_it(
+    pool: asyncpg.Pool, keeper: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch, guarded: bool
+) -> None:
+    """Between its parsing and its running: there the server waits, as for a statement under way."""
+    if not guarded:
+        monkeypatch.setattr(postgres, "_end_and_release", postgres._release)
+    sessions: list[int] = []
+
+    async def leave() -> None:
+        async with acquire(pool) as connection:
+            sessions.append(connection.get_server_pid())
+            await connection.prepare("SELECT 1")
+            raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await leave()
+    state = "SELECT state FROM pg_stat_activity WHERE pid = $1"
+    assert await keeper.fetchval(state, *sessions) == ("idle" if guarded else "active")
+
+
 GATE = 4711  # an advisory lock; every commit goes through it
 COMMITS_WAIT = f"""
 CREATE TABLE kept (n int);
