@@ -132,23 +132,22 @@ class Watch:
         self.picture: Picture | None = None
         self.calls = 0  # under way in this process
         self.pressure = 0  # of other processes: grows with every lost race, halves with every reading
-        self.began = float("-inf")  # the last reading that succeeded, by the loop's clock
         self.next = float("-inf")  # reading may begin
         self._reading: asyncio.Task[None] | None = None
 
     async def get(self) -> Picture:
         """The picture, at most STALE_SECONDS old. Raises EventNotFound, or what the reading raised."""
-        age = asyncio.get_running_loop().time() - self.began
-        if self.picture is None or age > STALE_SECONDS:
+        now = asyncio.get_running_loop().time()
+        if self.picture is None or now - self.picture.began > STALE_SECONDS:
             await self._read()
-        elif age > FRESH_SECONDS:
+        elif now - self.picture.began > FRESH_SECONDS:
             self._start()
         assert self.picture
         return self.picture
 
     async def get_since(self, moment: float) -> Picture:
         """A picture whose reading began no earlier than `moment`, by the loop's clock."""
-        while self.picture is None or self.began < moment:
+        while self.picture is None or self.picture.began < moment:
             await self._read()
         return self.picture
 
@@ -187,7 +186,7 @@ class Watch:
             picture = await self._load()  # a new version, or one that came while we loaded
         took = loop.time() - began
         await in_turns(picture.apply(states.letters, began))
-        self.picture, self.began = picture, began
+        self.picture = picture
         self.next = loop.time() + min(max(PAUSE_SECONDS, PAUSE_FACTOR * took), STALE_SECONDS)
         self.pressure //= 2
         READS.observe(took)

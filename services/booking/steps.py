@@ -24,17 +24,23 @@ Steps = Generator[None, None, T]
 
 async def in_turns(steps: Steps[T]) -> T:
     """To the end; after each turn the others have theirs."""
-    began = thread_time()
     while True:
-        try:
+        began = thread_time()
+        if found := _turn(steps):
+            return found[0]
+        await asyncio.sleep(thread_time() - began)
+
+
+def _turn(steps: Steps[T]) -> list[T]:
+    """What they found at their end; nothing where the turn was over before."""
+    ends = thread_time() + TURN_SECONDS
+    try:
+        next(steps)
+        while thread_time() < ends:
             next(steps)
-        except StopIteration as end:
-            found: T = end.value
-            return found
-        worked = thread_time() - began
-        if worked > TURN_SECONDS:
-            await asyncio.sleep(worked)
-            began = thread_time()
+    except StopIteration as end:
+        return [end.value]
+    return []
 
 
 class Turns:
@@ -48,23 +54,16 @@ class Turns:
     async def run(self, begin: Callable[[], Steps[T]]) -> T:
         """Raises Contended when too many wait, or its turn does not come. Work that had to wait begins again: what it
         looked at is old by then."""
-        steps = begin()
-        ends = thread_time() + TURN_SECONDS
-        try:
-            next(steps)
-            while thread_time() < ends:
-                next(steps)
-        except StopIteration as end:
-            found: T = end.value
-            return found
-        await self._turn()
+        if found := _turn(begin()):
+            return found[0]
+        await self._wait()
         try:
             await asyncio.sleep(TURN_SECONDS)  # the turn that it has had
             return await in_turns(begin())
         finally:
             self._one.release()
 
-    async def _turn(self) -> None:
+    async def _wait(self) -> None:
         if self._waiting >= MOST_WAITING:
             raise Contended(FULL)
         self._waiting += 1

@@ -16,6 +16,7 @@ from services.payments.processor import StripeProcessor
 from services.payments.server import DATABASE, add_servicers
 from services.payments.settings import PaymentsSettings
 from services.payments.store.attempts import Attempts
+from services.payments.store.invariants import check_invariants
 from services.payments.workers import MEASURE_SECONDS, ChargeWorker, measure_once
 
 
@@ -42,7 +43,8 @@ async def main() -> None:
     keeper = Worker("keep_outbox", Keeper(pool, DATABASE, sinks=["booking"]).run_once, KEEPER_SECONDS)
     measure = Worker("measure", partial(measure_once, attempts), MEASURE_SECONDS)
     server = Server(s, "payments")
-    add_servicers(server, attempts=attempts, taken=charges.wake.set)
+    checks = partial(check_invariants, pool)
+    add_servicers(server, attempts=attempts, invariants=checks, taken=charges.wake.set)
     await server.run([charges, relay, keeper, measure])
     await charging.settle(s.close_seconds * 2 / 3)
     await finished()

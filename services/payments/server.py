@@ -1,25 +1,23 @@
 """Proto in, rule, proto out."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from rowlock.money.v1 import money_pb2
 from rowlock.payments.v1 import payments_pb2, payments_pb2_grpc
 
-from chassis.invariants import invariant_service
+from chassis.invariants import Check, invariant_service
 from chassis.outbox import Outboxes
 from chassis.outbox.server import outbox_service
 from chassis.server import Server
 from services.payments import charges
 from services.payments.rows import Attempt, Charge, State
 from services.payments.store.attempts import Attempts
-from services.payments.store.invariants import check_invariants
 
 DATABASE = "payments"  # as ids of messages and metrics name it
 
 
-def add_servicers(server: Server, *, attempts: Attempts, taken: Callable[[], None]) -> None:
+def add_servicers(server: Server, *, attempts: Attempts, invariants: Check, taken: Callable[[], None]) -> None:
     """What booking asks, and what operators do."""
     services = payments_pb2.DESCRIPTOR.services_by_name
     internal = PaymentsInternalServicer(attempts=attempts, taken=taken)
@@ -27,7 +25,7 @@ def add_servicers(server: Server, *, attempts: Attempts, taken: Callable[[], Non
     register = payments_pb2_grpc
     server.add(services["PaymentsInternalService"], register.add_PaymentsInternalServiceServicer_to_server, internal)
     server.add(services["PaymentsAdminService"], register.add_PaymentsAdminServiceServicer_to_server, admin)
-    server.add(*invariant_service(partial(check_invariants, attempts.pool)))
+    server.add(*invariant_service(invariants))
     server.add(*outbox_service(Outboxes({DATABASE: attempts.pool})))
 
 

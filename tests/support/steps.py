@@ -1,5 +1,6 @@
 """Work in steps, where nobody else waits."""
 
+from collections import deque
 from typing import TypeVar
 
 from services.booking.steps import Steps
@@ -9,9 +10,10 @@ T = TypeVar("T")
 
 def at_once(steps: Steps[T]) -> T:
     """To the end, without a stop."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: T = end.value
-            return found
+    found: list[T] = []
+
+    def work() -> Steps[None]:
+        found.append((yield from steps))
+
+    deque(work(), maxlen=0)
+    return found[0]

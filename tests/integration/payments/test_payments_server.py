@@ -18,6 +18,7 @@ from chassis.outbox import Message, SinkUnavailable
 from services.payments.peers import Booking as BookingPeer
 from services.payments.server import add_servicers
 from services.payments.store.attempts import Attempts
+from services.payments.store.invariants import check_invariants
 from tests.integration.payments.desk import BOOKING, ORDER, Booking, Desk, charge_of
 from tests.support.servers import Servers
 
@@ -39,7 +40,8 @@ async def woken() -> list[int]:
 @pytest.fixture
 async def channel(servers: Servers, pool: asyncpg.Pool, woken: list[int]) -> grpc.aio.Channel:
     attempts = Attempts(pool, ambiguity_seconds=600, claim_seconds=30)
-    serve = partial(add_servicers, attempts=attempts, taken=lambda: woken.append(1))
+    checks = partial(check_invariants, attempts.pool)
+    serve = partial(add_servicers, attempts=attempts, invariants=checks, taken=lambda: woken.append(1))
     return await servers.start_service(serve)
 
 

@@ -99,13 +99,13 @@ async def test_an_old_picture_is_read_again_behind_the_call(monkeypatch: pytest.
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
     house = House("oooo")
     picture = await house.watch.get()
-    house.watch.began -= module.FRESH_SECONDS + 0.01
+    picture.began -= module.FRESH_SECONDS + 0.01
     house.states = SeatStates(1, b"XXXX")
     assert (await house.watch.get()).free == [0b1111]
     for _ in range(5):
         await asyncio.sleep(0.01)
     assert picture.free == [0]
-    house.watch.began -= module.STALE_SECONDS
+    picture.began -= module.STALE_SECONDS
     house.states = SeatStates(1, b"FXXX")
     assert (await house.watch.get()).free == [1]
 
