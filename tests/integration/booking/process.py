@@ -17,7 +17,12 @@ from tests.integration.booking.booth import Booth
 SECONDS = 20
 
 # As `python -m services.booking`, with something changed.
-RUN = "from chassis import server; from services.booking import __main__, rules; {}; __main__.run_main(__main__.main)"
+RUN = """
+from chassis import server
+from services.booking import __main__, rules, workers
+{}
+__main__.run_main(__main__.main)
+"""
 AS_IT_IS = "pass"
 
 ACTIVE = (

@@ -18,6 +18,15 @@ from tests.integration.booking.schedules import guarded_or_not
 GATE = 4711  # an advisory lock
 
 AT_ONCE = "server.LEAVE_SECONDS = 0"
+BREAKING = """
+class Broken:
+    async def run(self):
+        told = server.asyncio.Event()
+        server.asyncio.get_running_loop().add_signal_handler(server.signal.SIGUSR1, told.set)
+        await told.wait()
+        raise RuntimeError("a defect")
+workers.Workers.all = lambda self: [Broken()]
+"""
 CUTTING = "rules.Holds.close = rules.Orders.close = lambda self: rules.asyncio.sleep(0)"
 
 SLOW_COMMIT = f"""
@@ -114,3 +123,27 @@ async def test_a_commit_under_way_goes_on_when_the_process_is_told_to_end(
     (row,) = await booth.execute(f"SELECT count(*) FROM {table} WHERE idempotency_key = 'k'")
     assert row["count"] == int(guarded)
     assert await booth.broken() == {}
+
+
+@guarded_or_not
+async def test_a_commit_under_way_goes_on_when_a_worker_ends_by_a_defect(
+    database: Callable[..., Awaitable[str]], open_replica: OpenReplica, guarded: bool
+) -> None:
+    """The process waits for it, ends, and says so by its status; the control does not wait for the gatherers."""
+    dsn = await database("booking")
+    booth = await open_replica({"s1": dsn})
+    await booth.internal.PutInventory(inventory())
+    async with running(dsn, BREAKING if guarded else f"{BREAKING}\n{CUTTING}") as service:
+        await make_slow(dsn, "hold")
+        async with closed_gate(dsn) as keeper:
+            await ask_and_leave(booth, service, "hold")
+            service.process.send_signal(signal.SIGUSR1)
+            await service.said("draining")
+            if guarded:
+                await asyncio.sleep(0.5)
+                assert service.process.returncode is None
+                await keeper.close()
+            assert await service.ended() == 1
+    await until(booth, ACTIVE, 0)
+    (row,) = await booth.execute("SELECT count(*) FROM hold WHERE idempotency_key = 'k'")
+    assert row["count"] == 1 or not guarded  # there the commit may be cut, or not
