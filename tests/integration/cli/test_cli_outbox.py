@@ -14,6 +14,7 @@ from chassis import outbox
 from chassis.ids import format_id
 from services.payments.server import add_servicers
 from services.payments.store.attempts import Attempts
+from services.payments.store.invariants import check_invariants
 from tests.integration.booking.booth import Booth
 from tests.integration.booking.conftest import open_booth, open_replica
 from tests.integration.cli.conftest import Ended, run_command
@@ -44,7 +45,8 @@ async def house(
     booth = await open_booth("s1", "s2")
     payments = await asyncpg.create_pool(await database("payments"), min_size=1, max_size=4)
     attempts = Attempts(payments, ambiguity_seconds=600, claim_seconds=30)
-    await servers.start_service(partial(add_servicers, attempts=attempts, taken=lambda: None))
+    checks = partial(check_invariants, payments)
+    await servers.start_service(partial(add_servicers, attempts=attempts, invariants=checks, taken=lambda: None))
     booking_port, payments_port = (server.port for server, _ in servers.running)
     environment = {
         "ROWLOCK_CLI_BOOKING": f"127.0.0.1:{booking_port}",
