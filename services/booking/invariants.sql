@@ -92,13 +92,14 @@ SELECT hold_id FROM hold WHERE area_id IS NOT NULL AND state <> 'ACTIVE' AND NOT
 SELECT hold_id FROM hold WHERE NOT swept AND expires_at < clock_timestamp() - interval '1 minute';
 
 -- name: account_over_its_cap()
--- An account has more live tickets at an event than the event allows.
+-- An account has more live tickets at an event than any version of the event allowed.
 SELECT u.event_id, u.account FROM (
   SELECT event_id, account, ticket_count FROM hold WHERE state = 'ACTIVE' AND expires_at > clock_timestamp()
    UNION ALL
   SELECT event_id, account, ticket_count FROM orders WHERE state IN ('PENDING_PAYMENT', 'CONFIRMED')) u
   JOIN event e USING (event_id)
- GROUP BY u.event_id, u.account, e.tickets_per_account HAVING sum(u.ticket_count) > e.tickets_per_account;
+ GROUP BY u.event_id, u.account, e.highest_tickets_per_account
+HAVING sum(u.ticket_count) > e.highest_tickets_per_account;
 
 -- name: order_total_is_not_its_prices()
 -- An order charges something else than what was priced when it was held.

@@ -5,17 +5,19 @@ SET LOCAL statement_timeout = '60s';
 -- name: put_event(event, version, fingerprint, name, start, end, cap, hold_duration, onsale_hold_duration, onsale_window, selection_mode, holds_per_account, resale, cancel_end, focal_x, focal_y, currency)$
 -- NULL when this version, or a later one, is known. The row's lock makes two hand-overs of one event take turns.
 INSERT INTO event (event_id, version, fingerprint, name, sale_start_time, sale_end_time, tickets_per_account,
-                   hold_duration, onsale_hold_duration, onsale_end_time, selection_mode, holds_per_account, resale,
-                   cancel_end_time, focal_x, focal_y, currency_code)
+                   highest_tickets_per_account, hold_duration, onsale_hold_duration, onsale_end_time, selection_mode,
+                   holds_per_account, resale, cancel_end_time, focal_x, focal_y, currency_code)
 VALUES (:event, :version, :fingerprint, :name, :start, :end, :cap,
-        :hold_duration, :onsale_hold_duration,
+        :cap, :hold_duration, :onsale_hold_duration,
         CAST(:start AS timestamptz) + nullif(CAST(:onsale_window AS interval), interval '0'), :selection_mode,
         :holds_per_account, :resale, :cancel_end, :focal_x, :focal_y, :currency)
 ON CONFLICT (event_id) DO UPDATE
    SET version = excluded.version, fingerprint = excluded.fingerprint, name = excluded.name,
        sale_start_time = excluded.sale_start_time, sale_end_time = excluded.sale_end_time,
-       tickets_per_account = excluded.tickets_per_account, hold_duration = excluded.hold_duration,
-       onsale_hold_duration = excluded.onsale_hold_duration, onsale_end_time = excluded.onsale_end_time,
+       tickets_per_account = excluded.tickets_per_account,
+       highest_tickets_per_account = greatest(event.highest_tickets_per_account, excluded.tickets_per_account),
+       hold_duration = excluded.hold_duration, onsale_hold_duration = excluded.onsale_hold_duration,
+       onsale_end_time = excluded.onsale_end_time,
        selection_mode = excluded.selection_mode, holds_per_account = excluded.holds_per_account,
        resale = excluded.resale, cancel_end_time = excluded.cancel_end_time, focal_x = excluded.focal_x,
        focal_y = excluded.focal_y, currency_code = excluded.currency_code

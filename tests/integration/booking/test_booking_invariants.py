@@ -11,7 +11,7 @@ from services.booking.monitor import FAILURES
 from services.booking.monitor import VIOLATIONS as GAUGE
 from services.booking.store.invariants import NAMES
 from services.booking.tickets import issue_tickets
-from tests.integration.booking.booth import Booth, timestamp
+from tests.integration.booking.booth import Booth, refused, timestamp
 from tests.integration.booking.schedules import connections
 from tests.integration.booking.test_booking_areas import floor
 from tests.integration.cli.conftest import run_command
@@ -35,7 +35,7 @@ VIOLATIONS = {
     "units_from_nowhere": "UPDATE hold SET amounts = '{1}' WHERE account = 'dan'",
     "units_of_an_ended_hold": "UPDATE hold SET state = 'EXPIRED', end_time = clock_timestamp() WHERE account = 'dan'",
     "hold_overdue": "UPDATE hold SET expires_at = clock_timestamp() - interval '2 min' WHERE account = 'ann'",
-    "account_over_its_cap": "UPDATE event SET tickets_per_account = 1",
+    "account_over_its_cap": "UPDATE event SET tickets_per_account = 1, highest_tickets_per_account = 1",
     "order_total_is_not_its_prices": "UPDATE orders SET total_amount = total_amount + 1 WHERE account = 'eve'",
     "confirmed_order_without_tickets": "DELETE FROM ticket;"
     " UPDATE orders SET confirm_time = confirm_time - interval '2 min' WHERE state = 'CONFIRMED'",
@@ -70,6 +70,13 @@ async def test_nothing_is_found_where_nothing_is_broken(booth: Booth) -> None:
     await populate(booth)
     assert await booth.broken() == {}
     assert set(VIOLATIONS) == set(NAMES)
+
+
+async def test_what_was_sold_before_the_cap_was_lowered_breaks_nothing(booth: Booth) -> None:
+    await populate(booth)
+    await booth.internal.PutInventory(floor(10, version=3, tickets_per_account=1, resale=True))
+    assert await booth.broken() == {}
+    assert (await refused(booth.hold("eve", 10)))[2] == {"limit": "1", "used": "3"}
 
 
 @pytest.mark.parametrize("name", VIOLATIONS)
