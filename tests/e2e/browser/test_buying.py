@@ -1,5 +1,7 @@
 """From looking for an event to holding a ticket."""
 
+import re
+
 import pytest
 from playwright.async_api import Route, expect
 
@@ -108,6 +110,23 @@ async def test_says_when_the_map_is_not_live(arrive: Arrive, sale: Publish) -> N
     await fan.sees("Connecting again; the map is")
     await fan.page.unroute("**/updates*")
     await fan.sees("Live map")
+
+
+async def test_an_event_that_the_feed_does_not_know_yet_is_waited_for(arrive: Arrive, sale: Publish) -> None:
+    event = await sale()
+    fan = await arrive()
+    asked: list[str] = []
+
+    async def come_too_early(route: Route) -> None:
+        asked.append(route.request.url)
+        unknown = route.request.url.replace(event.event_id, "evt_s1_zzz")
+        await route.continue_(url=unknown) if len(asked) < 3 else await route.continue_()
+
+    await fan.page.route(re.compile(r"/v1/events/[^/]+/seats"), come_too_early)
+    await fan.reach_seats(event)
+    await fan.sees("Live map")
+    assert len(asked) >= 3
+    assert not await fan.page.get_by_text("There is no such event").is_visible()
 
 
 async def test_the_map_shows_what_others_buy(arrive: Arrive, sale: Publish) -> None:

@@ -15,6 +15,8 @@ const SILENCE_MS = 35_000;
 const QUIET_MS = 12_000;
 const FIRST_RECONNECT_MS = 1_000;
 const SLOWEST_RECONNECT_MS = 20_000;
+/** An event is in the feed some ticks after its publication; whoever comes with the first is told that it is not there. */
+const NEW_EVENT_MS = 10_000;
 /** Older than this, the map says so in a tone that can not be missed. */
 export const STALE_MS = 30_000;
 
@@ -30,6 +32,7 @@ export class LiveMap {
   /** What the server asks to wait; doubled while nothing answers. */
   private retryMs = FIRST_RECONNECT_MS;
   private reconnectMs = FIRST_RECONNECT_MS;
+  private watchedSinceMs = 0;
 
   constructor(private readonly eventId: string) {}
 
@@ -38,6 +41,7 @@ export class LiveMap {
     this.stop();
     this.section = section;
     this.problem.value = null;
+    this.watchedSinceMs = Date.now();
     this.run = new AbortController();
     void this.keepGoing(this.run.signal);
     void this.keepAge(this.run.signal);
@@ -68,12 +72,22 @@ export class LiveMap {
         if (!signal.aborted) this.connection.value = "connecting"; // a resync, or a stream that ended in order
       } catch (error) {
         if (signal.aborted) return;
+        if (this.mayBeNew(error)) {
+          await pause(jittered(FIRST_RECONNECT_MS), signal);
+          continue;
+        }
         this.connection.value = "lost";
         if (isFinal(error)) return void (this.problem.value = error);
         this.reconnectMs = Math.min(this.reconnectMs * 2, SLOWEST_RECONNECT_MS);
       }
       await pause(jittered(this.reconnectMs), signal);
     }
+  }
+
+  /** The catalog named the event, so one that the feed does not know is most likely not there yet. */
+  private mayBeNew(error: unknown): boolean {
+    const isUnknown = error instanceof Refusal && error.reason === "EVENT_NOT_FOUND";
+    return isUnknown && !this.picture.value && Date.now() - this.watchedSinceMs < NEW_EVENT_MS;
   }
 
   private async keepAge(signal: AbortSignal): Promise<void> {
