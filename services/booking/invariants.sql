@@ -92,7 +92,8 @@ SELECT hold_id FROM hold WHERE area_id IS NOT NULL AND state <> 'ACTIVE' AND NOT
 SELECT hold_id FROM hold WHERE NOT swept AND expires_at < clock_timestamp() - interval '1 minute';
 
 -- name: account_over_its_cap()
--- An account has more live tickets at an event than any version of the event allowed.
+-- An account has more live tickets at an event than any version of the event allowed. (A hold in its grace shows here once
+-- it is an order: how long the grace is, only the service knows.)
 SELECT u.event_id, u.account FROM (
   SELECT event_id, account, ticket_count FROM hold WHERE state = 'ACTIVE' AND expires_at > clock_timestamp()
    UNION ALL
