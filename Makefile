@@ -17,12 +17,13 @@ LOCKED := .venv/.locked
 INSTALLED := .venv/.installed
 DEVELOPER := .venv/.developer
 STUBS := gen/.made
-POOLED := $(foreach part,pooler holds orders races late gather areas best_available cancel_order abandon departed delay \
-    shards shard_name batches,tests/integration/booking/test_booking_$(part).py) \
+POOLED := $(foreach part,pooler holds orders races late gather areas best_available cancel_order abandon departed contended \
+    delay delay_holds delay_orders delay_areas shards shard_name batches,tests/integration/booking/test_booking_$(part).py) \
   $(foreach part,server claims,tests/integration/payments/test_payments_$(part).py) \
   $(foreach part,outbox outbox_faults,tests/integration/chassis/test_$(part).py)
-# Controls are about our guards, not about the pooler; the others are about updates of rows, or wait and do nothing else.
-NOT_POOLED := control or hot_update or wait_for_a_connection_is_bounded or at_the_end_of_the_grace
+# Controls are about our guards, not about the pooler; the others are about updates of rows, or wait and do nothing else,
+# or are races that were run with another seed.
+NOT_POOLED := control or hot_update or wait_for_a_connection_is_bounded or at_the_end_of_the_grace or seed-2
 PAGE := gateway/web/dist/.made
 NODE_MODULES := gateway/web/node_modules/.made
 

@@ -13,6 +13,8 @@ from rowlock.booking.v1 import booking_pb2 as pb
 
 from chassis import postgres
 from chassis.errors import reason_of
+from chassis.postgres import BY_INDEX_ONLY
+from services.booking.store import shards as shard_store
 from tests.integration.booking.booth import Booth, inventory, refused
 from tests.integration.booking.schedules import guarded_or_not
 from tests.support.databases import OWNER, at
@@ -31,24 +33,44 @@ RECORD = "SELECT FROM hold WHERE seats = '{2,3}' FOR UPDATE"
 COUNTERS = "SELECT FROM area_counter FOR UPDATE"
 
 
-async def set_limits(booth: Booth, **limits: str) -> None:
-    """Of sessions that booking opens from now on; those of its pool are opened again."""
-    name = booth.dsn.rpartition("/")[2]
-    connection = await asyncpg.connect(at(booth.dsn, user="postgres"))  # deadlock_timeout is the superuser's
+OpenLimited = Callable[..., Awaitable[Booth]]
+
+
+async def set_limits(dsn: str, **limits: str) -> None:
+    """Of all sessions that are opened from now on."""
+    connection = await asyncpg.connect(at(dsn, user="postgres"))  # deadlock_timeout is the superuser's
     for limit, value in limits.items():
+        name = dsn.rpartition("/")[2]
         await connection.execute(f"ALTER ROLE {OWNER} IN DATABASE \"{name}\" SET {limit} = '{value}'")
     await connection.close()
-    await booth.shards["s1"].pool.expire_connections()
 
 
 @pytest.fixture
-async def booth(open_booth: Callable[..., Awaitable[Booth]]) -> Booth:
-    """Twenty seats and an area; and sessions that wait for a lock a twentieth of a second, not two."""
-    booth = await open_booth("s1")
-    floor = pb.InventoryArea(area_id=1, name="Floor", capacity=9, tier=1)
-    await booth.internal.PutInventory(inventory(areas=[floor]))
-    await set_limits(booth, lock_timeout="50ms")
-    return booth
+def open_limited(
+    database: Callable[..., Awaitable[str]],
+    open_replica: Callable[..., Awaitable[Booth]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> OpenLimited:
+    """`await open_limited(lock_timeout="50ms")`: booking with twenty seats and an area, and limits to its sessions.
+
+    They are set before there are any: a pooler keeps its sessions, whatever booking does to its connections."""
+
+    async def open_one(**limits: str) -> Booth:
+        dsn = await database("booking")
+        await set_limits(dsn, **limits)
+        monkeypatch.setattr(shard_store, "BY_INDEX_ONLY", BY_INDEX_ONLY | limits)  # what booking looks for
+        booth = await open_replica({"s1": dsn})
+        floor = pb.InventoryArea(area_id=1, name="Floor", capacity=9, tier=1)
+        await booth.internal.PutInventory(inventory(areas=[floor]))
+        return booth
+
+    return open_one
+
+
+@pytest.fixture
+async def booth(open_limited: OpenLimited) -> Booth:
+    """Its sessions wait for a lock a twentieth of a second, not two."""
+    return await open_limited(lock_timeout="50ms")
 
 
 @asynccontextmanager
@@ -158,14 +180,14 @@ async def deadlock(booth: Booth, call: Callable[[], Awaitable[Any]]) -> Any:
 @guarded_or_not
 @pytest.mark.parametrize("name", ["hold_seats", "create_order"])
 async def test_the_loser_of_a_deadlock_is_run_again(
-    booth: Booth, name: str, guarded: bool, monkeypatch: pytest.MonkeyPatch
+    open_limited: OpenLimited, name: str, guarded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    booth = await open_limited(lock_timeout="50s", statement_timeout="50s", deadlock_timeout="50ms")
     if name == "create_order":
         hold_id = (await booth.hold("ann", 1, 2, key="h")).hold_id
         call: Callable[[], Awaitable[Any]] = lambda: booth.order("ann", hold_id, key="k")  # noqa: E731
     else:
         call = lambda: booth.hold("ann", 1, 2, key="k")  # noqa: E731
-    await set_limits(booth, lock_timeout="50s", statement_timeout="50s", deadlock_timeout="50ms")
     if not guarded:
         monkeypatch.setattr(postgres, "MAX_TRIES", 1)
     before = await written(booth)
