@@ -29,7 +29,7 @@ PICKED = range(1, 16)  # events of which buyers pick seats that are free
 CHOSEN = range(16, 20)  # events of which the house chooses
 BLOCK = 4
 SINGLES, BLOCKS = len(PICKED) * SEATS // 2, len(PICKED) * SEATS // 2 // BLOCK
-FOUGHT = 20  # seats of the last event, EVENTS, for which many fight
+FOUGHT = 20  # seats of the last event, EVENTS, for which many fight; each fight has its own
 CALL_SECONDS = 20
 CHANNELS = 2
 
@@ -82,6 +82,7 @@ class Calls:
 
     def __init__(self) -> None:
         self.supply = Supply()
+        self.first_fought = 1  # the first seat of the fight
 
     def of(self, what: str) -> One:
         """`empty`, `hold`, `hold4`, `best`, `prepare` (holds for `confirm`), `confirm`, `fight`."""
@@ -100,7 +101,8 @@ class Calls:
         await self._hold(stub, *self.supply.take(BLOCK))
 
     async def fight(self, stub: Any) -> None:
-        await self._hold(stub, event_id(EVENTS), [self.supply.dice.randint(1, FOUGHT)])
+        seat = self.first_fought + self.supply.dice.randrange(FOUGHT)
+        await self._hold(stub, event_id(EVENTS), [seat])
 
     async def best(self, stub: Any) -> None:
         event, account = event_id(self.supply.dice.choice(CHOSEN)), self.supply.account()
@@ -168,6 +170,7 @@ async def main() -> None:
         if target not in stubs:
             channels = [grpc.aio.insecure_channel(target, options=[("channel", number)]) for number in range(CHANNELS)]
             stubs[target] = [booking_pb2_grpc.BookingServiceStub(channel) for channel in channels]
+        calls.first_fought = order.get("first_fought", 1)
         one = calls.of(order["what"])
         answer = await measure(stubs[target], one, order["flight"], order["seconds"], order.get("most"))
         print(json.dumps(answer), flush=True)
