@@ -10,10 +10,13 @@ import pytest
 
 from chassis import outbox
 from chassis.outbox import Message, Relay, SinkUnavailable, relay, statements
+from chassis.outbox.relay import Pause
 from chassis.postgres import finished
 from tests.integration.chassis.outboxes import SINK, Sink, Slow, drain, end_rests, put, until
 
 WAITS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+MANY = 20  # all of them in one fifth of the time over which they are spread: once in 10¹² runs
 
 
 async def test_messages_of_one_aggregate_go_in_order_and_once(pool: asyncpg.Pool) -> None:
@@ -145,6 +148,48 @@ async def test_a_refused_message_rests_twice_as_long_each_time(pool: asyncpg.Poo
         full = timedelta(seconds=min(relay.FIRST_REST_SECONDS * 2**number, relay.LONGEST_REST_SECONDS))
         assert began + full / 2 <= until <= now + full
         await end_rests(pool)
+
+
+@pytest.mark.parametrize(
+    ("error", "constant"),
+    [(ValueError("no such order"), "FIRST_REST_SECONDS"), (SinkUnavailable(), "FIRST_PAUSE_SECONDS")],
+    ids=["refused", "away"],
+)
+async def test_messages_that_failed_together_do_not_come_back_together(
+    pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch, error: Exception, constant: str
+) -> None:
+    """Each rests between half of its time and all of it, spread over that."""
+    monkeypatch.setattr(relay, constant, 300.0)  # beside which it is nothing how long it took to write them down
+    monkeypatch.setattr(relay, "LONGEST_PAUSE_SECONDS", 300.0)
+    monkeypatch.setattr(relay, "STRAGGLER_SECONDS", 20)
+    for number in range(MANY):
+        await put(pool, f"order {number}")
+    sink = Sink()
+    sink.fault = lambda _: error
+    began = await pool.fetchval("SELECT clock_timestamp()")
+    await Relay(pool, SINK, sink).run_once()
+    ended = await pool.fetchval("SELECT clock_timestamp()")
+    assert sink.faults == MANY
+    ends = [row["claimed_until"] for row in await pool.fetch("SELECT claimed_until FROM outbox")]
+    assert began + timedelta(seconds=150) <= min(ends)
+    assert max(ends) <= ended + timedelta(seconds=300)
+    assert max(ends) - min(ends) > (ended - began) + timedelta(seconds=30)
+
+
+async def test_relays_whose_sink_is_away_do_not_come_back_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pauses between half of its time and all of it, spread over that; rows rest for all of it, with their own."""
+    monkeypatch.setattr(relay, "FIRST_PAUSE_SECONDS", 100.0)
+    monkeypatch.setattr(relay, "LONGEST_PAUSE_SECONDS", 200.0)
+    time = asyncio.get_running_loop().time
+    for rounds, full in ((0, 100.0), (1, 200.0), (9, 200.0)):
+        pauses = [Pause(rounds) for _ in range(MANY)]
+        began = time()
+        assert {pause.lengthen() for pause in pauses} == {full}
+        ended = time()
+        ends = [pause.ends for pause in pauses]
+        assert began + full / 2 <= min(ends)
+        assert max(ends) <= ended + full
+        assert max(ends) - min(ends) > (ended - began) + full / 10
 
 
 async def test_other_sinks_of_an_aggregate_are_not_waited_for(pool: asyncpg.Pool) -> None:
