@@ -1,10 +1,17 @@
 """Random sequences of everything that accounts, payments, time and the sweeper do, against a model in plain Python.
 
 The machine's rules are synchronous, as hypothesis has them, and run in a thread; the calls run on the test's loop.
+
+Hypothesis is here for what it makes up, not for its report: it would play the steps of a failure again, shorter and
+shorter ones, and that cannot be done. Which seats booking chooses, and which of two right refusals it gives, depends on
+how old its picture is, and what the model knows next, and so what hypothesis may draw next, follows from it. So the
+first failure is the outcome, as it was raised, with the steps that led to it.
 """
 
 import asyncio
 import itertools
+import os
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -31,14 +38,14 @@ from chassis.ids import format_id
 from services.booking.expiry import sweep_holds
 from tests.integration.booking.booth import Booth, caller, inventory, timestamp
 from tests.integration.booking.model import AREA, CAP, PLACES, SEATS, UNITS, Ask, Hold, Model, Order
-from tests.support.soak import seeds, size
+from tests.support.soak import SOAK_SEEDS, seeds, size
 
 GRACE_SECONDS = 30.0  # no step takes so long: only the machine moves time
 GRACE = timedelta(seconds=GRACE_SECONDS)
 ACCOUNTS = st.sampled_from(["ann", "bob", "cid"])
 NAMES = {each: pb.HoldState.Name(each).removeprefix("HOLD_STATE_") for each in pb.HoldState.values()}
 ORDER_NAMES = {each: pb.OrderState.Name(each).removeprefix("ORDER_STATE_") for each in pb.OrderState.values()}
-REACHED = ("BEST", "TOO_MANY_TICKETS", "held units", "sold seats")
+REACHED = ("BEST", "TOO_MANY_TICKETS", "held units", "sold seats")  # the planted walk reaches what few steps may not
 IN_A_SOAK = (
     "blocked seats",
     "SOLD_OUT",
@@ -46,6 +53,7 @@ IN_A_SOAK = (
     "TEMPORARILY_UNAVAILABLE",
     "HOLD_BUDGET_SPENT",
     "HOLD_EXPIRED",
+    "FAILED order",
     "blocked units",
 )
 
@@ -57,6 +65,13 @@ EMPTY = "TRUNCATE event, seat, hold, orders, outbox CASCADE"
 numbers = itertools.count(100)  # of events: each run of the machine has one of its own
 
 
+class Found(BaseException):
+    """A failure, on its way past hypothesis: that handles exceptions, and lets go whatever else is raised."""
+
+    def __init__(self, failure: Exception) -> None:
+        self.failure = failure
+
+
 class Machine(RuleBasedStateMachine):
     """Does each thing to booking and to the model, and compares."""
 
@@ -64,8 +79,13 @@ class Machine(RuleBasedStateMachine):
     words: Counter[str]  # what booking answered, over all runs
     loop: asyncio.AbstractEventLoop
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[str] = []  # what was done, and refused; holds are told by their keys
+
     @initialize(resale=st.booleans(), budget=st.sampled_from([3, 1000]))
     def put_event(self, resale: bool, budget: int) -> None:
+        self.steps.append(f"put event, resale {resale}, budget {budget}")
         self.model, self.keys = Model(resale=resale, budget=budget), itertools.count()
         self.event = format_id("evt", "s1", next(numbers))
         self.ids: dict[Hold | Order, str] = {}
@@ -87,12 +107,14 @@ class Machine(RuleBasedStateMachine):
         except grpc.aio.AioRpcError as error:
             reason, metadata = reason_of(error)
             self.words[reason] += 1
-            return " ".join(
-                [reason, *(metadata[name] for name in ("lostSeatIds", "largest", "used") if name in metadata)]
-            )
+            named = (metadata[name] for name in ("lostSeatIds", "largest", "used") if name in metadata)
+            refusal = " ".join([reason, *named])
+            self.steps[-1] += f": {refusal}"
+            return refusal
 
     def hold(self, account: str, key: str, seats: tuple[int, ...] = (), units: int = 0, ask: Ask | None = None) -> Any:
         """Asks booking alone."""
+        self.steps.append(f"hold {key} of {account}, {ask or (f'{units} units' if units else f'seats {seats}')}")
         request = pb.HoldSeatsRequest(event_id=self.event, seat_ids=() if ask else seats)
         if units:
             request.general_admission.area_id, request.general_admission.quantity = AREA, units
@@ -146,7 +168,9 @@ class Machine(RuleBasedStateMachine):
             return False
         assert not isinstance(answer, str), answer
         self.words["BEST"] += 1
-        self.model.hold_best(account, key, ask, [seat.seat_id for seat in answer.seats])
+        seats = [seat.seat_id for seat in answer.seats]
+        self.steps[-1] += f": seats {seats}"
+        self.model.hold_best(account, key, ask, seats)
         self.compare_hold(answer, "ACTIVE")
         return True
 
@@ -170,8 +194,12 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: any(hold.time != "OVER" for hold in self.model.holds))
     @rule(data=st.data())
     def let_time_pass(self, data: st.DataObject) -> None:
-        hold = data.draw(st.sampled_from([hold for hold in self.model.holds if hold.time != "OVER"]))
+        self.age(data.draw(st.sampled_from([hold for hold in self.model.holds if hold.time != "OVER"])))
+
+    def age(self, hold: Hold) -> None:
+        """From its time to its grace, and from that to the end."""
         hold.time = "GRACE" if hold.time == "LIVE" else "OVER"
+        self.steps.append(f"let time pass, {hold.key} is {hold.time}")
         seconds = 0.0 if hold.time == "GRACE" else GRACE_SECONDS
         self.run(lambda: self.booth.age(self.ids[hold], seconds))
 
@@ -182,6 +210,7 @@ class Machine(RuleBasedStateMachine):
 
     def release(self, hold: Hold) -> None:
         """As its account does."""
+        self.steps.append(f"release {hold.key}")
         request = pb.ReleaseHoldRequest(hold_id=self.ids[hold])
         answer = self.run(lambda: self.booth.public.ReleaseHold(request, metadata=caller(hold.account)))
         assert NAMES[answer.hold.state] == self.model.release_hold(hold)
@@ -193,6 +222,7 @@ class Machine(RuleBasedStateMachine):
 
     def order(self, hold: Hold) -> bool:
         """Whether it is one now."""
+        self.steps.append(f"order {hold.key}")
         key, expected = f"o{next(self.keys)}", self.model.create_order(hold)
         answer = self.ask(lambda: self.booth.order(hold.account, self.ids[hold], key=key))
         if expected != "PENDING_PAYMENT":
@@ -210,9 +240,11 @@ class Machine(RuleBasedStateMachine):
 
     def tell(self, order: Order, outcome: str) -> None:
         """What became of its charge."""
+        self.steps.append(f"the charge for {order.hold.key}, {outcome}")
         word = {"succeed": pb.PAYMENT_OUTCOME_SUCCEEDED, "fail": pb.PAYMENT_OUTCOME_FAILED}[outcome]
         answer = self.ask(lambda: self.booth.outcome(self.ids[order], word, "CARD_DECLINED"))
         expected = getattr(self.model, outcome)(order)
+        self.words[f"{order.state} order"] += 1
         assert (answer if isinstance(answer, str) else ORDER_NAMES[answer]) == expected
 
     @precondition(lambda self: self.model.orders)
@@ -222,6 +254,7 @@ class Machine(RuleBasedStateMachine):
 
     def cancel(self, order: Order) -> None:
         """As its account does."""
+        self.steps.append(f"cancel the order of {order.hold.key}")
         request = pb.CancelOrderRequest(order_id=self.ids[order])
         answer = self.ask(lambda: self.booth.public.CancelOrder(request, metadata=caller(order.hold.account)))
         expected = self.model.cancel_order(order)
@@ -229,6 +262,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def sweep_holds(self) -> None:
+        self.steps.append("sweep")
         while self.run(lambda: sweep_holds(self.booth.shards["s1"], grace=GRACE)):
             pass
         self.model.sweep()
@@ -259,8 +293,19 @@ class Machine(RuleBasedStateMachine):
         assert broken == {}
 
     def teardown(self) -> None:
-        if not hasattr(self, "model"):
-            return
+        """Hypothesis comes here after each run, also while a failure is on its way."""
+        failure = sys.exception()
+        if not failure:
+            try:
+                self.all_ends_well()
+            except Exception as error:
+                failure = error
+        if isinstance(failure, Exception):
+            failure.add_note("\n".join(["It came to this by:", *self.steps]))
+            raise Found(failure)
+
+    def all_ends_well(self) -> None:
+        """Who asks for a hold or an order reads what the model says."""
         for hold in self.model.holds:
             state = self.run(partial(self.booth.get_hold, hold.account, self.ids[hold])).state
             assert NAMES[state] == hold.shown
@@ -298,9 +343,14 @@ async def check(booth: Booth, seed: int, examples: int) -> Counter[str]:
         suppress_health_check=list(hypothesis.HealthCheck),
         print_blob=False,
         report_multiple_bugs=False,
-        phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
+        phases=[hypothesis.Phase.generate],
     )
-    await asyncio.to_thread(run_state_machine_as_test, hypothesis.seed(seed)(machine), settings=settings)
+    try:
+        await asyncio.to_thread(run_state_machine_as_test, hypothesis.seed(seed)(machine), settings=settings)
+    except Found as found:
+        test = os.environ["PYTEST_CURRENT_TEST"].removesuffix(" (call)")
+        found.failure.add_note(f"Seed {seed}. Again: ROWLOCK_SOAK_SEEDS={SOAK_SEEDS} python -m pytest '{test}'")
+        raise found.failure from None
     return words
 
 

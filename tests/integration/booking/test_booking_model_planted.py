@@ -22,9 +22,10 @@ from tests.integration.booking.test_booking_model import Machine, modelled
 __all__ = ["modelled"]  # a fixture
 
 
-async def walk(booth: Booth) -> None:
-    """One way through all that can go wrong, the same each time."""
-    machine = type("Walker", (Machine,), {"booth": booth, "words": Counter(), "loop": asyncio.get_running_loop()})
+async def walk(booth: Booth) -> Counter[str]:
+    """One way through all that can go wrong, the same each time; what it met."""
+    words: Counter[str] = Counter()
+    machine = type("Walker", (Machine,), {"booth": booth, "words": words, "loop": asyncio.get_running_loop()})
 
     def go() -> None:
         walker = machine()
@@ -43,12 +44,37 @@ async def walk(booth: Booth) -> None:
         walker.units("bob", 2)
         walker.release(walker.model.holds[-1])
         walker.nothing_is_lost_or_made()
+        walker.put_event(resale=True, budget=1000)
+        be_late(walker)
 
     await asyncio.to_thread(go)
+    return words
+
+
+def be_late(walker: Machine) -> None:
+    """Orders within the grace and after it; a charge that fails, and after all does not."""
+    walker.hold_seats("ann", {1, 2, 3})
+    walker.hold_seats("bob", {4})
+    in_time, too_late = walker.model.holds
+    walker.age(in_time)
+    walker.hold_seats("ann", {5, 6})  # more than her cap: the grace counts
+    walker.age(too_late)
+    walker.age(too_late)
+    walker.order(too_late)
+    walker.order(in_time)
+    for outcome in ("fail", "fail", "succeed", "succeed"):
+        walker.tell(walker.model.orders[-1], outcome)
+        walker.nothing_is_lost_or_made()
+    walker.units("cid", 2)
+    walker.order(walker.model.holds[-1])
+    walker.tell(walker.model.orders[-1], "fail")
+    walker.nothing_is_lost_or_made()
 
 
 async def test_booking_goes_the_models_way(modelled: Booth) -> None:
-    await walk(modelled)
+    words = await walk(modelled)
+    assert words["HOLD_EXPIRED"]
+    assert words["FAILED order"]
 
 
 @pytest.mark.parametrize(
@@ -62,11 +88,31 @@ async def test_booking_goes_the_models_way(modelled: Booth) -> None:
         ("give_units_back", "c.available + u.amount", "c.available + u.amount - 1"),
         ("release_hold", "AND s.state = 'HELD' AND s.hold_id = p_hold", "AND s.state = 'HELD' AND s.hold_id <> p_hold"),
         ("account_at_event", "SELECT coalesce(sum(ticket_count)", "SELECT 0 * coalesce(sum(ticket_count)"),
+        ("account_at_event", "expires_at > clock_timestamp() - p_grace", "expires_at > clock_timestamp()"),
+        ("create_order", "AND expires_at > clock_timestamp() - p_grace", ""),
+        (
+            "fail_order",
+            "o.order_id, p_seats, 'PENDING_PAYMENT', 'AVAILABLE'",
+            "o.order_id, '{}', 'PENDING_PAYMENT', 'AVAILABLE'",
+        ),
+        ("fail_order", "IF o.area_id IS NOT NULL", "IF o.area_id IS NULL"),
         ("account_at_event", "WHERE state <> 'CONFIRMED' AND create_time", "WHERE state = 'CONFIRMED' AND create_time"),
         ("cancel_order", "CASE WHEN e.resale THEN 'AVAILABLE' ELSE 'BLOCKED' END", "'AVAILABLE'"),
         ("cancel_order", "CASE WHEN NOT e.resale THEN o.counters END", "NULL"),
     ],
-    ids=["expiry", "units", "release", "cap", "budget", "seats-sold-again", "units-sold-again"],
+    ids=[
+        "expiry",
+        "units",
+        "release",
+        "cap",
+        "grace",
+        "late",
+        "failed-seats",
+        "failed-units",
+        "budget",
+        "seats-sold-again",
+        "units-sold-again",
+    ],
 )
 async def test_the_model_finds_what_is_wrong(modelled: Booth, function: str, guard: str, instead: str) -> None:
     await change(modelled, function, {guard: instead})
