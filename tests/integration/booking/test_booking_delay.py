@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from rowlock.booking.v1 import booking_pb2 as pb
+from structlog.testing import capture_logs
 
 from services.booking import gather
 from services.booking.expiry import sweep_holds
@@ -161,12 +162,32 @@ async def test_a_call_of_hold_seats_with_a_shared_seat_fails_and_each_runs_alone
     assert await broken_promises(replicas) == []
 
 
-async def test_a_call_of_hold_seats_takes_a_key_once(replicas: Replicas, asked: asyncio.Event) -> None:
-    """A replay that arrives together with what it repeats."""
+@pytest.mark.parametrize("guard", ["guarded", "count", "index", "control"])
+async def test_a_call_of_hold_seats_takes_a_key_once(
+    replicas: Replicas, asked: asyncio.Event, guard: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replay that arrives together with what it repeats. Were both in a call after all, it would notice that it wrote
+    too few seats; else the index of the keys would fail it. Each then runs alone. The control is without all three."""
+    if guard != "guarded":
+        share_everything(monkeypatch)
+    if guard in ("index", "control"):
+        await replicas.take_out("hold_seats", WROTE_ALL)
+    if guard == "control":
+        await replicas.a.execute("DROP INDEX hold_is_unique_by_key")
     calls = (replicas.a.hold("bob", 1, 2, key="k"), replicas.a.hold("bob", 1, 2, key="k"), replicas.a.hold("cid", 3))
-    first, again, other = await arrive_together(replicas, asked, *calls)
-    assert (again.hold_id, again.expires_at) == (first.hold_id, first.expires_at)
+    with capture_logs() as logs:
+        first, again, other = await arrive_together(replicas, asked, *calls)
+    failed = [log["error"] for log in logs if log["event"] == "a call of many requests failed"]
     assert other.hold_id
+    if guard == "control":
+        assert first.hold_id != again.hold_id
+        assert failed == []
+        assert "hold_without_its_seats" in await broken_promises(replicas)
+        return
+    assert (again.hold_id, again.expires_at) == (first.hold_id, first.expires_at)
+    why = {"count": "wrote 3 of 5 seats", "index": "hold_is_unique_by_key"}
+    assert len(failed) == (guard in why)
+    assert guard == "guarded" or why[guard] in failed[0]
     assert await replicas.a.seats() == {"available": 16, "held": 4}
     assert await broken_promises(replicas) == []
 

@@ -13,6 +13,7 @@ from rowlock.booking.v1 import booking_pb2 as pb
 from rowlock.booking.v1 import booking_pb2_grpc
 
 from services.booking.expiry import sweep_holds
+from services.booking.gather import Gatherer
 from services.booking.store import shards
 from tests.integration.booking.booth import EVENT, Booth, caller, inventory, refused, timestamp
 from tests.integration.booking.crowd import GRACE
@@ -132,11 +133,23 @@ async def test_control_a_write_that_is_cut_is_seen(
     assert writes.cut > 0
 
 
+async def ask_by_itself(gatherer: Any, request: Any) -> Any:
+    """What `Gatherer.ask` must not be: the call is made in its caller's task, and cancelled with it."""
+    (verdict,) = await gatherer.together([request])
+    return verdict
+
+
+@guarded_or_not
 @pytest.mark.parametrize("wanted", ["hold", "order"])
-async def test_a_commit_goes_on_without_its_caller(replicas: Replicas, wanted: str) -> None:
-    """The commit waits, as when the standby is slow, until its caller has gone."""
+async def test_a_commit_goes_on_without_its_caller(
+    replicas: Replicas, wanted: str, guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit waits, as when the standby is slow, until its caller has gone. In the control the call is the
+    caller's own, and not the gatherer's: asyncpg then cancels the commit."""
     booth = replicas.a
     held = await booth.hold("ann", 1)
+    if not guarded:
+        monkeypatch.setattr(Gatherer, "ask", ask_by_itself)
     table = {"hold": "hold", "order": "orders"}[wanted]
     await booth.execute(
         f"CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN {gated('RETURN NULL;')} END$$"
@@ -157,7 +170,12 @@ async def test_a_commit_goes_on_without_its_caller(replicas: Replicas, wanted: s
         left = asyncio.create_task(refused(call(timeout=PATIENCE_SECONDS)))
         await until_they_wait(booth)
         assert (await left)[0] == grpc.StatusCode.DEADLINE_EXCEEDED
+        await (until_they_wait if guarded else until_sessions_are_idle)(booth)
         assert not await booth.execute(f"SELECT FROM {table} WHERE idempotency_key = 'k'")
+    if not guarded:
+        await until_sessions_are_idle(booth)
+        assert not await booth.execute(f"SELECT FROM {table} WHERE idempotency_key = 'k'")
+        return
     for _ in range(500):
         rows = await booth.execute(f"SELECT * FROM {table} WHERE idempotency_key = 'k'")
         if rows:

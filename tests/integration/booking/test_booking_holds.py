@@ -11,8 +11,10 @@ from rowlock.booking.v1 import booking_pb2 as pb
 from chassis.ids import format_id
 from services.booking.expiry import sweep_holds
 from tests.integration.booking.booth import EVENT, FEE, PRICE, Booth, caller, inventory, refused, timestamp
+from tests.integration.booking.schedules import guarded_or_not, take_out
 
 GRACE = timedelta(seconds=5)
+WITHIN_GRACE = "expires_at > clock_timestamp() - p_grace"  # of `account_at_event`
 Code = grpc.StatusCode
 
 
@@ -71,6 +73,45 @@ async def test_hold_seats_keeps_the_cap_over_holds_and_orders(booth: Booth) -> N
     assert (code, reason, metadata) == (Code.ABORTED, "TOO_MANY_TICKETS", {"limit": "8", "used": "6"})
     await booth.outcome(order, pb.PAYMENT_OUTCOME_FAILED, "CARD_DECLINED")
     await booth.hold("ann", 7, 8, 9)  # a declined order is not held against the account
+    assert await booth.broken() == {}
+
+
+@guarded_or_not
+async def test_the_cap_counts_a_hold_until_its_grace_is_over(
+    database: Callable[..., Awaitable[str]], open_replica: Callable[..., Awaitable[Booth]], guarded: bool
+) -> None:
+    """For so long it may still become an order. The control counts it until its expiry. The graces are long and the
+    times far from their ends, so that no slow machine comes to the other side."""
+    booth = await open_replica({"s1": await database("booking")}, confirm_grace_seconds=30)
+    areas = [pb.InventoryArea(area_id=1, name="Floor", capacity=20, tier=1)]
+    await booth.internal.PutInventory(inventory(areas=areas))
+    if not guarded:
+        await take_out(booth, "account_at_event", WITHIN_GRACE, instead="expires_at > clock_timestamp()")
+    held = await booth.hold("ann", *range(1, 9))
+    await booth.age(held.hold_id, 5)
+    if not guarded:
+        assert (await booth.hold("ann", 9)).hold_id
+        return
+    full = (Code.ABORTED, "TOO_MANY_TICKETS", {"limit": "8", "used": "8"})
+    assert await refused(booth.hold("ann", 9)) == full
+    assert await refused(booth.units("ann", 1)) == full
+    await booth.age(held.hold_id, 31)
+    assert (await booth.hold("ann", 9)).hold_id
+    assert (await booth.units("ann", 1)).hold_id
+    assert await booth.broken() == {}
+
+
+async def test_the_cap_counts_a_hold_no_more_once_it_was_taken_over(
+    database: Callable[..., Awaitable[str]], open_replica: Callable[..., Awaitable[Booth]]
+) -> None:
+    """Within its grace; but it can become no order any more."""
+    booth = await open_replica({"s1": await database("booking")}, confirm_grace_seconds=30)
+    await booth.internal.PutInventory(inventory())
+    held = await booth.hold("ann", *range(1, 9))
+    await booth.age(held.hold_id, 5)
+    assert (await refused(booth.hold("ann", 9)))[1] == "TOO_MANY_TICKETS"
+    await booth.hold("bob", 1)
+    assert (await booth.hold("ann", 9)).hold_id
     assert await booth.broken() == {}
 
 
