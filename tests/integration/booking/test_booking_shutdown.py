@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
@@ -11,17 +11,18 @@ import grpc
 import pytest
 from rowlock.booking.v1 import booking_pb2 as pb
 
-from tests.integration.booking.booth import EVENT, Booth, caller, inventory
+from tests.integration.booking.booth import EVENT, Booth, caller
 from tests.integration.booking.process import ACTIVE, AS_IT_IS, Service, running, until
 from tests.integration.booking.schedules import guarded_or_not
 
 GATE = 4711  # an advisory lock
 
-# Told to end, it is so busy that what arrives in the next seconds is not taken.
+# Told to end, it takes nothing that arrives before SIGUSR1.
 BUSY = """
+server.signal.pthread_sigmask(server.signal.SIG_BLOCK, [server.signal.SIGUSR1])
 drain = server.Server._drain
 def busy(self, **how):
-    server.time.sleep(2)
+    server.signal.sigwait([server.signal.SIGUSR1])
     return drain(self, **how)
 server.Server._drain = busy
 """
@@ -50,7 +51,6 @@ WAITING = (
     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 AND NOT granted"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
-OpenReplica = Callable[..., Awaitable[Booth]]
 
 
 async def ask_and_leave(booth: Booth, service: Service, wanted: str) -> None:
@@ -80,22 +80,22 @@ async def closed_gate(dsn: str) -> AsyncIterator[asyncpg.Connection]:
 
 
 @guarded_or_not
-async def test_a_burst_that_meets_a_process_told_to_end_is_answered(
-    database: Callable[..., Awaitable[str]], open_replica: OpenReplica, guarded: bool
-) -> None:
+async def test_a_burst_that_meets_a_process_told_to_end_is_answered(booth: Booth, guarded: bool) -> None:
     """It has arrived, and Python has not taken it. The control stops the server at once, as gRPC would."""
-    dsn = await database("booking")
-    booth = await open_replica({"s1": dsn})
-    await booth.internal.PutInventory(inventory())
-    async with running(dsn, BUSY if guarded else f"{BUSY}\n{AT_ONCE}", drain_seconds=60) as service:
+    async with running(booth.dsn, BUSY if guarded else f"{BUSY}\n{AT_ONCE}", drain_seconds=60) as service:
         service.process.send_signal(signal.SIGTERM)
         await service.said("draining")
         request = pb.HoldSeatsRequest(event_id=EVENT, seat_ids=[1])
-        burst = (service.stub.HoldSeats(request, metadata=caller(f"fan-{n}", key="k")) for n in range(300))
+        burst = [service.stub.HoldSeats(request, metadata=caller(f"fan-{n}", key="k")) for n in range(300)]
+        await asyncio.sleep(1)  # nothing tells when it has arrived
+        service.process.send_signal(signal.SIGUSR1)
         answers = await asyncio.gather(*burst, return_exceptions=True)
         assert await service.ended() == 0
     codes = {answer.code() for answer in answers if isinstance(answer, grpc.aio.AioRpcError)}
     assert (grpc.StatusCode.CANCELLED in codes) is not guarded
+    if guarded:
+        assert sum(isinstance(answer, pb.HoldSeatsResponse) for answer in answers) == 1
+        assert codes <= {grpc.StatusCode.ABORTED, grpc.StatusCode.UNAVAILABLE}  # lost, or waited too long
 
 
 async def make_slow(dsn: str, table: str) -> None:
@@ -106,51 +106,36 @@ async def make_slow(dsn: str, table: str) -> None:
 
 
 @guarded_or_not
-@pytest.mark.parametrize("wanted", ["hold", "order"])
-async def test_a_commit_under_way_goes_on_when_the_process_is_told_to_end(
-    database: Callable[..., Awaitable[str]], open_replica: OpenReplica, wanted: str, guarded: bool
+@pytest.mark.parametrize(
+    ("wanted", "change", "sent", "status"),
+    [
+        ("hold", AS_IT_IS, signal.SIGTERM, 0),
+        ("order", AS_IT_IS, signal.SIGTERM, 0),
+        ("hold", BREAKING, signal.SIGUSR1, 1),
+    ],
+    ids=["hold", "order", "a worker's defect"],
+)
+async def test_a_commit_under_way_goes_on_when_the_process_ends(
+    booth: Booth, wanted: str, change: str, sent: signal.Signals, status: int, guarded: bool
 ) -> None:
-    """The control closes the connections without waiting for the gatherers."""
-    dsn = await database("booking")
-    booth = await open_replica({"s1": dsn})
-    await booth.internal.PutInventory(inventory())
+    """Told to, or by a defect, which its status tells. The control does not wait for the gatherers: it ends before the
+    gate opens."""
     table = {"hold": "hold", "order": "orders"}[wanted]
-    async with running(dsn, AS_IT_IS if guarded else CUTTING) as service:
-        await make_slow(dsn, table)
-        async with closed_gate(dsn) as keeper:
+    async with running(booth.dsn, change if guarded else f"{change}\n{CUTTING}") as service:
+        await make_slow(booth.dsn, table)
+        async with closed_gate(booth.dsn) as keeper:
             await ask_and_leave(booth, service, wanted)
-            service.process.send_signal(signal.SIGTERM)
+            service.process.send_signal(sent)
             await service.said("draining")
             if guarded:
                 await asyncio.sleep(0.5)
                 assert service.process.returncode is None
                 await keeper.close()
-            assert await service.ended() == 0
+            assert await service.ended() == status
     await until(booth, ACTIVE, 0)
     (row,) = await booth.execute(f"SELECT count(*) FROM {table} WHERE idempotency_key = 'k'")
-    assert row["count"] == int(guarded)
+    if guarded:
+        assert row["count"] == 1
+    elif sent is signal.SIGTERM:  # a process that ends by a defect cuts its connections: they may have committed
+        assert row["count"] == 0
     assert await booth.broken() == {}
-
-
-@guarded_or_not
-async def test_a_commit_under_way_goes_on_when_a_worker_ends_by_a_defect(
-    database: Callable[..., Awaitable[str]], open_replica: OpenReplica, guarded: bool
-) -> None:
-    """The process waits for it, ends, and says so by its status; the control does not wait for the gatherers."""
-    dsn = await database("booking")
-    booth = await open_replica({"s1": dsn})
-    await booth.internal.PutInventory(inventory())
-    async with running(dsn, BREAKING if guarded else f"{BREAKING}\n{CUTTING}") as service:
-        await make_slow(dsn, "hold")
-        async with closed_gate(dsn) as keeper:
-            await ask_and_leave(booth, service, "hold")
-            service.process.send_signal(signal.SIGUSR1)
-            await service.said("draining")
-            if guarded:
-                await asyncio.sleep(0.5)
-                assert service.process.returncode is None
-                await keeper.close()
-            assert await service.ended() == 1
-    await until(booth, ACTIVE, 0)
-    (row,) = await booth.execute("SELECT count(*) FROM hold WHERE idempotency_key = 'k'")
-    assert row["count"] == 1 or not guarded  # there the commit may be cut, or not

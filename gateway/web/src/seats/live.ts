@@ -72,13 +72,11 @@ export class LiveMap {
         if (!signal.aborted) this.connection.value = "connecting"; // a resync, or a stream that ended in order
       } catch (error) {
         if (signal.aborted) return;
-        if (this.mayBeNew(error)) {
-          await pause(jittered(FIRST_RECONNECT_MS), signal);
-          continue;
+        if (!this.mayBeNew(error)) {
+          this.connection.value = "lost";
+          if (isFinal(error)) return void (this.problem.value = error);
+          this.reconnectMs = Math.min(this.reconnectMs * 2, SLOWEST_RECONNECT_MS);
         }
-        this.connection.value = "lost";
-        if (isFinal(error)) return void (this.problem.value = error);
-        this.reconnectMs = Math.min(this.reconnectMs * 2, SLOWEST_RECONNECT_MS);
       }
       await pause(jittered(this.reconnectMs), signal);
     }
